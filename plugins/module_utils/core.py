@@ -1,0 +1,285 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Observe, plan, apply: the types every host component is written with.
+
+A component observes a host through :class:`~.host.Host`, plans with a pure function and lets :func:`execute` apply what the
+safe-to-re-run rule permits. ``changed``, the diff, check mode, the plan and the run report are all views of the same list of
+:class:`Change`. Nothing here imports Ansible.
+"""
+
+from __future__ import annotations
+
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Generic, Protocol, TypeVar
+
+from .host import Host
+
+UNKNOWN = "(unknown until an earlier change is applied)"
+"""Stands for a value that only an earlier component can settle; printed, never guessed."""
+
+DRAIN = "drain"
+REBOOT = "reboot"
+RESTART_KUBELET = "restart:kubelet"
+
+RECORD_FORMAT = 1
+RECORD_DIRECTORY = "/var/lib/bedplate"
+
+
+class BedplateError(Exception):
+    """A failure an operator can act on; ``str()`` is the message shown."""
+
+
+class Operation(Protocol):
+    """How one change is carried out. Repeating an operation that already took effect must be harmless."""
+
+    def perform(self, host: Host) -> None:
+        """Carry the change out; raise :class:`BedplateError` when the host refuses."""
+
+
+class Nothing:
+    """The operation of a change that consists of its effects alone (a restart owed by an interrupted run)."""
+
+    def perform(self, host: Host) -> None:
+        """Do nothing."""
+
+
+@dataclass(frozen=True)
+class Change:
+    """One difference between what was observed and what is desired.
+
+    what: stable name of the thing, e.g. ``package kubelet`` or ``file /etc/hosts``; two runs call the same thing alike.
+    before, after: what was found and what will be; JSON types, or :data:`UNKNOWN`.
+    effects: subset of ``restart:<service>``, ``drain``, ``reboot``; empty means none. Each distinct effect runs once.
+    needs: ``what`` of changes without which this one must not be applied.
+    secret: the values are never shown.
+    """
+
+    what: str
+    before: Any
+    after: Any
+    effects: frozenset[str] = frozenset()
+    operation: Operation = field(default_factory=Nothing, compare=False, repr=False)
+    needs: tuple[str, ...] = ()
+    secret: bool = False
+
+    def public(self) -> dict[str, Any]:
+        """Return the change as it may be printed and stored: keys what, before, after, effects."""
+        hidden = "(secret)"
+        return {
+            "what": self.what,
+            "before": hidden if self.secret and self.before is not None else self.before,
+            "after": hidden if self.secret and self.after is not None else self.after,
+            "effects": sorted(self.effects),
+        }
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Something that stops (``error``) or should be known (``warning``)."""
+
+    what: str
+    found: str
+    wanted: str
+    next_step: str
+    severity: str = "error"
+
+    def __str__(self) -> str:
+        return f"{self.what}: found {self.found}; wanted {self.wanted}. Next: {self.next_step}"
+
+    def public(self) -> dict[str, str]:
+        """Return the problem as a dict of strings."""
+        return dict(vars(self))
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Ordered changes, and problems found while planning. Any problem of severity error applies nothing."""
+
+    changes: Sequence[Change] = ()
+    problems: Sequence[Problem] = ()
+
+    @property
+    def errors(self) -> list[Problem]:
+        """Problems that stop the component."""
+        return [p for p in self.problems if p.severity == "error"]
+
+
+@dataclass(frozen=True)
+class Policy:
+    """What a run may do to a host.
+
+    check: plan only. in_service: the node carries work (see docs/architecture.md). allow: effects permitted by an explicit flag.
+    """
+
+    check: bool = False
+    in_service: bool = False
+    allow: frozenset[str] = frozenset()
+
+    def permits(self, change: Change) -> bool:
+        """Tell whether the change may be applied now.
+
+        In service only ``restart:kubelet`` is harmless (pods keep running); a reboot always needs its flag.
+        """
+        needing_flag = {e for e in change.effects if e == REBOOT or (self.in_service and e != RESTART_KUBELET)}
+        return needing_flag <= self.allow
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a run of a component did. ``deferred`` changes wait for the rolling playbook or a flag."""
+
+    changes: list[Change]
+    deferred: list[Change]
+    problems: list[Problem]
+    observed: Any
+
+    @property
+    def changed(self) -> bool:
+        """True when something was (in check mode: would be) applied."""
+        return bool(self.changes)
+
+
+Desired = TypeVar("Desired")
+Observed = TypeVar("Observed")
+
+
+class Component(ABC, Generic[Desired, Observed]):
+    """A part of a host: declared as data, observed once, planned by a pure function."""
+
+    name: ClassVar[str]
+    rolling_playbook: ClassVar[str] = "bedplate.metal.roll_pool"
+
+    @abstractmethod
+    def observe(self, host: Host, desired: Desired) -> Observed:
+        """Look at the host; change nothing. Called again after applying."""
+
+    @abstractmethod
+    def plan(self, observed: Observed, desired: Desired) -> Plan:
+        """Compare; pure, touches no host."""
+
+    def effect(self, host: Host, effect: str, desired: Desired) -> None:
+        """Carry out one effect. The default restarts a service and fails with its journal if it does not come back."""
+        kind, _colon, service = effect.partition(":")
+        if kind != "restart":
+            raise BedplateError(f"{self.name}: effect {effect} belongs to a rolling playbook, not to this run")
+        restart_service(host, service)
+
+
+def restart_service(host: Host, service: str) -> None:
+    """Restart a systemd service; raise :class:`BedplateError` with the journal's last lines if it is not active afterwards."""
+    host.run(["systemctl", "daemon-reload"])
+    result = host.run(["systemctl", "restart", service], timeout_seconds=120)
+    state = host.run(["systemctl", "is-active", service]).out.strip()
+    if not result.ok or state not in ("active", "activating"):
+        journal = host.run(["journalctl", "-u", service, "-n", "15", "--no-pager", "-o", "cat"]).out.strip()
+        raise BedplateError(
+            f"service {service}: found {state or 'no answer'} after a restart; wanted active. "
+            f"{result.err.strip()}\nlast journal lines:\n{journal}"
+        )
+
+
+def execute(component: Component[Desired, Observed], host: Host, desired: Desired, policy: Policy) -> Outcome:
+    """Observe, plan, apply what the policy permits, and observe again.
+
+    A restart owed is written to the component's record before the change and struck off after the restart, so a run killed in
+    between still restarts next time. Raises :class:`BedplateError` when the host refuses a change or when, afterwards, what was
+    planned and what is there disagree.
+    """
+    observed = component.observe(host, desired)
+    record = Record.load(host, component.name)
+    plan = component.plan(observed, desired)
+    if plan.errors:
+        return Outcome([], [], list(plan.problems), observed)
+    owed = [
+        Change(f"pending {effect}", "owed by an interrupted run", "done", frozenset({effect})) for effect in record.pending
+    ]
+    now, deferred = _split([*owed, *plan.changes], policy)
+    if policy.check or not now:
+        return Outcome(now, deferred, list(plan.problems), observed)
+
+    effects = sorted({e for change in now for e in change.effects if e.startswith("restart:")})
+    if effects:
+        record = record.owing(effects)
+        record.save(host)
+    for change in now:
+        change.operation.perform(host)
+    for effect in effects:
+        component.effect(host, effect, desired)
+        record = record.paid(effect)
+        record.save(host)
+
+    observed = component.observe(host, desired)
+    expected = {c.what for c in deferred}
+    remaining = [c for c in component.plan(observed, desired).changes if c.what not in expected]
+    if remaining:
+        lines = "\n".join(f"  {c.what}: found {c.public()['before']!r}, wanted {c.public()['after']!r}" for c in remaining)
+        raise BedplateError(f"{component.name}: applied, yet still different when observed again:\n{lines}")
+    return Outcome(now, deferred, list(plan.problems), observed)
+
+
+def _split(changes: Iterable[Change], policy: Policy) -> tuple[list[Change], list[Change]]:
+    now: list[Change] = []
+    deferred: list[Change] = []
+    held: set[str] = set()
+    for change in changes:
+        if policy.permits(change) and not held & set(change.needs):
+            now.append(change)
+        else:
+            deferred.append(change)
+            held.add(change.what)
+    return now, deferred
+
+
+@dataclass(frozen=True)
+class Record:
+    """What a component keeps on the host: ``/var/lib/bedplate/<component>.json`` (format 1).
+
+    pending: effects owed by changes already applied. data: what the component itself wants to remember (JSON types).
+    """
+
+    component: str
+    pending: tuple[str, ...] = ()
+    data: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def path(self) -> str:
+        """Where the record lives on the host."""
+        return f"{RECORD_DIRECTORY}/{self.component}.json"
+
+    @classmethod
+    def load(cls, host: Host, component: str) -> Record:
+        """Read the record; an absent one is empty. Raises :class:`BedplateError` for a format this code does not know."""
+        empty = cls(component)
+        text = host.read(empty.path)
+        if text is None:
+            return empty
+        try:
+            raw = json.loads(text)
+        except ValueError:
+            raw = {}
+        if raw.get("format") != RECORD_FORMAT:
+            raise BedplateError(
+                f"record {empty.path}: found format {raw.get('format')!r}; wanted {RECORD_FORMAT}. "
+                "Next: use the Bedplate release that wrote it, or remove the file after checking the host by hand"
+            )
+        return cls(component, tuple(raw.get("pending", ())), dict(raw.get("data", {})))
+
+    def owing(self, effects: Iterable[str]) -> Record:
+        """Return the record with effects added to those owed."""
+        return Record(self.component, tuple(sorted({*self.pending, *effects})), self.data)
+
+    def paid(self, effect: str) -> Record:
+        """Return the record without one effect."""
+        return Record(self.component, tuple(e for e in self.pending if e != effect), self.data)
+
+    def remembering(self, **data: Any) -> Record:
+        """Return the record with data entries replaced; ``None`` removes an entry."""
+        merged = {k: v for k, v in {**self.data, **data}.items() if v is not None}
+        return Record(self.component, self.pending, merged)
+
+    def save(self, host: Host) -> None:
+        """Write the record to the host."""
+        raw = {"format": RECORD_FORMAT, "component": self.component, "pending": list(self.pending), "data": self.data}
+        host.write(self.path, json.dumps(raw, indent=2, sort_keys=True) + "\n", mode=0o600)
