@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Turns a component into an Ansible module: the only place where host components meet Ansible."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any, Callable, NoReturn, Optional, TypeVar
+
+from ansible.module_utils.basic import AnsibleModule
+
+from .core import BedplateError, Change, Component, Outcome, Policy, Problem, execute
+from .host import Host, LocalHost
+
+Desired = TypeVar("Desired")
+Observed = TypeVar("Observed")
+
+COMMON_OPTIONS: dict[str, Any] = {
+    "in_service": {"type": "bool", "default": False},
+    "allow": {"type": "list", "elements": "str", "default": []},
+}
+
+
+def run_component(
+    component: Component[Desired, Observed],
+    argument_spec: Mapping[str, Any],
+    build_desired: Callable[[dict[str, Any]], Desired],
+    *,
+    returns: Optional[Callable[[Outcome], dict[str, Any]]] = None,
+    host: Optional[Host] = None,
+) -> NoReturn:
+    """Run a component as the module's ``main`` and exit.
+
+    argument_spec: the component's own options; ``in_service`` and ``allow`` are added. build_desired: makes the desired state
+    from the parameters and raises :class:`BedplateError` or ValueError for what the argument spec cannot refuse. returns: extra
+    results made from the outcome (also given when problems stop the component). host: stands in for the machine in tests.
+    """
+    module = AnsibleModule(argument_spec={**argument_spec, **COMMON_OPTIONS}, supports_check_mode=True)
+    parameters = dict(module.params)
+    policy = Policy(module.check_mode, parameters.pop("in_service"), frozenset(parameters.pop("allow")))
+    try:
+        outcome = execute(component, host or LocalHost(), build_desired(parameters), policy)
+    except (BedplateError, ValueError, OSError) as error:
+        module.fail_json(msg=f"{component.name}: {error}", changes=[], deferred=[], problems=[])
+    results = outcome_results(component, outcome)
+    if returns is not None:
+        results.update(returns(outcome))
+    for problem in outcome.problems:
+        if problem.severity == "warning":
+            module.warn(str(problem))
+    errors = [p for p in outcome.problems if p.severity == "error"]
+    if errors:
+        module.fail_json(msg=problems_message(component.name, errors), **results)
+    module.exit_json(**results)
+
+
+def outcome_results(component: Component[Any, Any], outcome: Outcome) -> dict[str, Any]:
+    """Return the module's results: changed, changes, deferred (each with its playbook), problems, diff."""
+    return {
+        "changed": outcome.changed,
+        "changes": [c.public() for c in outcome.changes],
+        "deferred": [{**c.public(), "playbook": component.rolling_playbook} for c in outcome.deferred],
+        "problems": [p.public() for p in outcome.problems],
+        "diff": [change_diff(c) for c in outcome.changes],
+    }
+
+
+def problems_message(name: str, problems: list[Problem]) -> str:
+    """Return every problem on its own line under the component's name; Ansible puts the host's name before it."""
+    if len(problems) == 1:
+        return f"{name}: {problems[0]}"
+    return "\n".join([f"{name}: {len(problems)} problems:", *(f"  - {problem}" for problem in problems)])
+
+
+def change_diff(change: Change) -> dict[str, str]:
+    """Return a change in the form of Ansible's ``--diff``."""
+    public = change.public()
+    effects = f" ({', '.join(public['effects'])})" if public["effects"] else ""
+    return {
+        "before_header": change.what,
+        "after_header": change.what + effects,
+        "before": _text(public["before"]),
+        "after": _text(public["after"]),
+    }
+
+
+def _text(value: Any) -> str:
+    """Return a value as lines for a diff; an absent thing is an empty text."""
+    if value is None:
+        return ""
+    text = value if isinstance(value, str) else json.dumps(value, indent=2, sort_keys=True)
+    return text if text.endswith("\n") else text + "\n"
