@@ -1,0 +1,141 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Callback ``bedplate.metal.run_report``: counts and collects what a run did (see plugin_utils/run_report.py)."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+name: run_report
+type: aggregate
+short_description: Says per host what a run executed, changed and left for later
+version_added: 0.1.0
+author: The Bedplate authors
+description:
+  - Counts, for every host and for the controller, executed tasks (module runs on a host), changed and failed ones, and seconds.
+  - Collects the C(changes), C(deferred) and C(problems) that the collection's modules return.
+  - Prints a short summary at the end of a run, with every deferred change and the playbook that rolls it out.
+  - Writes all of it as JSON (format 1, mode 0600) when a path is given.
+  - Results of tasks with C(no_log) are counted; nothing of their content is looked at.
+options:
+  path:
+    description: File the JSON report is written to; its directory is made. Without it nothing is written.
+    type: path
+    env: [{name: BEDPLATE_REPORT}]
+    ini: [{section: bedplate, key: report}]
+"""
+
+import json
+import os
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+from ansible import context
+from ansible.executor.task_result import CallbackTaskResult
+from ansible.plugins.callback import CallbackBase
+from ansible.plugins.loader import action_loader
+from ansible_collections.bedplate.metal.plugins.plugin_utils.run_report import (
+    Outcome,
+    RunReport,
+    TaskEvent,
+    findings,
+)
+
+NO_RUN = frozenset({"meta", "include_tasks", "include_role", "import_tasks", "import_role", "import_playbook", "pause"})
+"""Actions of ansible.builtin that run no module although they do not say so through their plugin."""
+
+
+class CallbackModule(CallbackBase):
+    """Feeds a :class:`RunReport` from Ansible's events."""
+
+    CALLBACK_VERSION = 2.0
+    CALLBACK_TYPE = "aggregate"
+    CALLBACK_NAME = "bedplate.metal.run_report"
+    CALLBACK_NEEDS_ENABLED = True
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._started = time.monotonic()
+        self._begun: dict[tuple[str, str], float] = {}
+        self._items: dict[tuple[str, str], int] = {}
+        self._connects: dict[str, bool] = {}
+        self._report = RunReport("")
+
+    def v2_playbook_on_start(self, playbook: Any) -> None:
+        self._started = time.monotonic()
+        self._report = RunReport(os.path.basename(playbook._file_name), check=bool(context.CLIARGS.get("check")))
+
+    def v2_runner_on_start(self, host: Any, task: Any) -> None:
+        self._begun[host.get_name(), task._uuid] = time.monotonic()
+
+    def v2_runner_item_on_ok(self, result: CallbackTaskResult) -> None:
+        self._count_item(result)
+
+    def v2_runner_item_on_failed(self, result: CallbackTaskResult) -> None:
+        self._count_item(result)
+
+    def v2_runner_on_ok(self, result: CallbackTaskResult) -> None:
+        self._add(result, "ok")
+
+    def v2_runner_on_failed(self, result: CallbackTaskResult, ignore_errors: bool = False) -> None:
+        self._add(result, "ignored" if ignore_errors else "failed")
+
+    def v2_runner_on_skipped(self, result: CallbackTaskResult) -> None:
+        self._add(result, "skipped")
+
+    def v2_runner_on_unreachable(self, result: CallbackTaskResult) -> None:
+        self._add(result, "unreachable")
+
+    def v2_playbook_on_stats(self, stats: Any) -> None:
+        seconds = time.monotonic() - self._started
+        lines = self._report.lines(seconds)
+        if lines:
+            self._display.banner("RUN REPORT")
+            for line in lines:
+                self._display.display(line)
+        path = self.get_option("path")
+        if path:
+            _write(Path(path), self._report.public(seconds))
+
+    def _add(self, result: CallbackTaskResult, outcome: Outcome) -> None:
+        host, task, data = result.host.get_name(), result.task, result.result
+        begun = self._begun.pop((host, task._uuid), None)
+        items = self._items.pop((host, task._uuid), 0)
+        self._report.add(
+            TaskEvent(
+                host=host,
+                ran_on=str(task.delegate_to or host),
+                task=task.get_name().strip(),
+                action=str(task.resolved_action or task.action),
+                outcome=outcome,
+                runs=(items or 1) if self._runs_a_module(task) else 0,
+                changed=result.is_changed(),
+                seconds=time.monotonic() - begun if begun is not None else 0.0,
+                changes=findings(data, "changes"),
+                deferred=findings(data, "deferred"),
+                problems=findings(data, "problems"),
+            )
+        )
+
+    def _count_item(self, result: CallbackTaskResult) -> None:
+        key = result.host.get_name(), result.task._uuid
+        self._items[key] = self._items.get(key, 0) + 1
+
+    def _runs_a_module(self, task: Any) -> bool:
+        """Tell whether the task's action runs a module: not when its action plugin says that it needs no connection."""
+        action = str(task.resolved_action or task.action)
+        if action not in self._connects:
+            plugin = action_loader.get(action, class_only=True, collection_list=task.collections)
+            needs = getattr(plugin, "_requires_connection", True)
+            self._connects[action] = needs and action.removeprefix("ansible.builtin.") not in NO_RUN
+        return self._connects[action]
+
+
+def _write(path: Path, report: dict[str, Any]) -> None:
+    """Write the report whole or not at all, readable by its owner."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=".run_report-")
+    with os.fdopen(handle, "w", encoding="utf-8") as file:
+        json.dump(report, file, indent=1, sort_keys=True)
+        file.write("\n")
+    os.replace(temporary, path)

@@ -1,0 +1,168 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a run did, host by host: the data behind the callback ``bedplate.metal.run_report``.
+
+*Executed* counts module runs on a host, the figure a run's cost grows with: tasks that were skipped, includes and actions that
+need no connection do not count; a loop counts once per item that was not skipped; a delegated task counts for the host it ran
+on, and everything that ran on the controller counts for ``controller``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+FORMAT = 1
+"""Version of the JSON report's shape; raised when a reader would have to change."""
+
+CONTROLLER = "controller"
+LOCAL_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
+
+Outcome = Literal["ok", "failed", "ignored", "skipped", "unreachable"]
+
+
+@dataclass(frozen=True)
+class TaskEvent:
+    """One task that ended for one host.
+
+    host: the host the task was for. ran_on: the host it was delegated to, else the same. runs: module runs (0 for an action
+    without a connection, the number of items not skipped for a loop). seconds: wall time from hand-over to result. changes,
+    deferred, problems: what a Bedplate module returned (a change's key ``host`` names another host that it belongs to).
+    """
+
+    host: str
+    ran_on: str
+    task: str
+    action: str
+    outcome: Outcome
+    runs: int = 0
+    changed: bool = False
+    seconds: float = 0.0
+    changes: tuple[Mapping[str, Any], ...] = ()
+    deferred: tuple[Mapping[str, Any], ...] = ()
+    problems: tuple[Mapping[str, Any], ...] = ()
+
+
+@dataclass
+class HostReport:
+    """The sums of one host, or of the controller. ``seconds`` adds up its tasks' wall times."""
+
+    executed: int = 0
+    changed: int = 0
+    failed: int = 0
+    ignored: int = 0
+    skipped: int = 0
+    unreachable: int = 0
+    seconds: float = 0.0
+    changes: list[dict[str, Any]] = field(default_factory=list)
+    deferred: list[dict[str, Any]] = field(default_factory=list)
+    problems: list[dict[str, Any]] = field(default_factory=list)
+
+    def public(self) -> dict[str, Any]:
+        """Return the sums as JSON types."""
+        return {**vars(self), "seconds": round(self.seconds, 3)}
+
+
+class RunReport:
+    """Collects :class:`TaskEvent` and answers with the report as data and as lines for the terminal."""
+
+    def __init__(self, playbook: str, *, check: bool = False) -> None:
+        self.playbook = playbook
+        self.check = check
+        self.hosts: dict[str, HostReport] = {}
+        self.tasks: list[TaskEvent] = []
+
+    def add(self, event: TaskEvent) -> None:
+        """Count one event for the host the task ran on; its findings for the host they are about."""
+        self.tasks.append(event)
+        ran_on = self._host(event.ran_on)
+        ran_on.seconds += event.seconds
+        if event.outcome == "skipped":
+            ran_on.skipped += 1
+            return
+        if event.outcome == "unreachable":
+            ran_on.unreachable += 1
+            return
+        ran_on.executed += event.runs
+        ran_on.changed += event.changed
+        ran_on.failed += event.outcome == "failed"
+        ran_on.ignored += event.outcome == "ignored"
+        for kind in ("changes", "deferred", "problems"):
+            for found in getattr(event, kind):
+                owner = self._host(str(found.get("host", event.ran_on)))
+                getattr(owner, kind).append({key: value for key, value in found.items() if key != "host"})
+
+    def public(self, seconds: float) -> dict[str, Any]:
+        """Return the report as JSON types; ``seconds`` is the run's wall time."""
+        return {
+            "format": FORMAT,
+            "playbook": self.playbook,
+            "check": self.check,
+            "seconds": round(seconds, 3),
+            "hosts": {name: self.hosts[name].public() for name in sorted(self.hosts)},
+            "tasks": [
+                {
+                    "host": event.host,
+                    "ran_on": event.ran_on,
+                    "task": event.task,
+                    "action": event.action,
+                    "outcome": event.outcome,
+                    "executed": event.runs,
+                    "changed": event.changed,
+                    "seconds": round(event.seconds, 3),
+                }
+                for event in self.tasks
+                if event.outcome != "skipped"
+            ],
+        }
+
+    def lines(self, seconds: float) -> list[str]:
+        """Return the summary an operator reads: what changed where, and what was left to which playbook."""
+        if not self.hosts:
+            return []
+        width = max(len(name) for name in self.hosts)
+        verb = "would change" if self.check else "changed"
+        lines = [f"{seconds:.1f} s"]
+        for name in sorted(self.hosts):
+            report = self.hosts[name]
+            words = [f"{report.executed} executed", f"{verb} {_amount(len(report.changes) or report.changed)}"]
+            words += [f"{len(report.deferred)} left for later"] if report.deferred else []
+            words += [f"{report.failed} failed"] if report.failed else []
+            words += ["unreachable"] if report.unreachable else []
+            lines.append(f"  {name:<{width}}  {', '.join(words)}")
+        return lines + self._deferred_lines()
+
+    def _deferred_lines(self) -> list[str]:
+        by_playbook: dict[str, list[str]] = {}
+        for name in sorted(self.hosts):
+            for change in self.hosts[name].deferred:
+                effects = ", ".join(change.get("effects", ())) or "waits for another change"
+                line = f"  {name}: {change.get('what')} ({effects})"
+                by_playbook.setdefault(str(change.get("playbook", "a rolling playbook")), []).append(line)
+        lines: list[str] = []
+        for playbook in sorted(by_playbook):
+            lines.append(f"not applied, because it disturbs running work; {playbook} rolls it out:")
+            lines += by_playbook[playbook]
+        return lines
+
+    def _host(self, name: str) -> HostReport:
+        return self.hosts.setdefault(CONTROLLER if name in LOCAL_NAMES else name, HostReport())
+
+
+def findings(result: Mapping[str, Any], key: str) -> tuple[Mapping[str, Any], ...]:
+    """Return the dicts a module put under ``changes``, ``deferred`` or ``problems``, also from the items of a loop.
+
+    Anything of another shape belongs to some other module and is left alone.
+    """
+    loop = result.get("results")
+    results: Iterable[Any] = loop if isinstance(loop, list) else [result]
+    found: list[Mapping[str, Any]] = []
+    for one in results:
+        values = one.get(key) if isinstance(one, Mapping) else None
+        if isinstance(values, list):
+            found += [value for value in values if isinstance(value, Mapping) and "what" in value]
+    return tuple(found)
+
+
+def _amount(count: int) -> str:
+    return "nothing" if count == 0 else f"{count} thing{'' if count == 1 else 's'}"
