@@ -4,8 +4,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from typing import Any, Callable, NoReturn, Optional, TypeVar
+from collections.abc import Callable, Mapping
+from typing import Any, NoReturn, TypeVar
 
 from ansible.module_utils.basic import AnsibleModule
 
@@ -26,8 +26,8 @@ def run_component(
     argument_spec: Mapping[str, Any],
     build_desired: Callable[[dict[str, Any]], Desired],
     *,
-    returns: Optional[Callable[[Outcome], dict[str, Any]]] = None,
-    host: Optional[Host] = None,
+    returns: Callable[[Outcome], dict[str, Any]] | None = None,
+    host: Host | None = None,
 ) -> NoReturn:
     """Run a component as the module's ``main`` and exit.
 
@@ -52,6 +52,7 @@ def run_component(
     if errors:
         module.fail_json(msg=problems_message(component.name, errors), **results)
     module.exit_json(**results)
+    raise SystemExit  # not reached: exit_json ends the process
 
 
 def outcome_results(component: Component[Any, Any], outcome: Outcome) -> dict[str, Any]:

@@ -3,23 +3,19 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Optional
 
-from .core import BedplateError, Change, Problem
+from .apt import APT_ENVIRONMENT, DEFAULT_LOCK_TIMEOUT_SECONDS, apt_get, explain_common, require_locks_free, tail
+from .core import RECORD_DIRECTORY, RECORD_FORMAT, BedplateError, Change, Problem
+from .debian_version import compare_versions
 from .host import TIMED_OUT, Host, Result
 
-DEFAULT_LOCK_TIMEOUT_SECONDS = 300
 TRANSACTION_TIMEOUT_SECONDS = 1800
-APT_ENVIRONMENT = {
-    "DEBIAN_FRONTEND": "noninteractive",
-    "APT_LISTCHANGES_FRONTEND": "none",
-    "NEEDRESTART_SUSPEND": "1",
-    "LC_ALL": "C.UTF-8",
-}
-LOCK_FILES = ("/var/lib/dpkg/lock-frontend", "/var/lib/dpkg/lock", "/var/lib/apt/lists/lock", "/var/cache/apt/archives/lock")
+UNFINISHED = f"{RECORD_DIRECTORY}/apt.json"
+"""Exists while a transaction of ours runs; left by a killed one, whose half-configured packages are then ours to finish."""
 
 
 @dataclass(frozen=True)
@@ -29,7 +25,7 @@ class PackageState:
     status is dpkg's own, e.g. ``install ok installed``, ``install ok half-configured``; "" for an unknown package.
     """
 
-    version: Optional[str] = None
+    version: str | None = None
     held: bool = False
     status: str = ""
 
@@ -76,7 +72,7 @@ class AptInstall:
     ``perform`` does the work, later ones (of the other changes) nothing.
     """
 
-    packages: dict[str, Optional[str]]
+    packages: dict[str, str | None]
     hold: tuple[str, ...] = ()
     unhold: tuple[str, ...] = ()
     allow_downgrades: bool = False
@@ -88,15 +84,32 @@ class AptInstall:
         if self.done:
             return
         if self.packages:
-            result = host.run(self.argv(), timeout_seconds=TRANSACTION_TIMEOUT_SECONDS, env=APT_ENVIRONMENT)
-            if not result.ok:
-                raise BedplateError(explain_apt(host, result, self.packages))
+            self._install(host)
         for verb, names in (("hold", self.hold), ("unhold", self.unhold)):
             if names:
                 result = host.run(["apt-mark", verb, *names])
                 if not result.ok:
                     raise BedplateError(f"cannot {verb} packages {' '.join(names)}: {(result.err or result.out).strip()}")
+        host.remove(UNFINISHED)
         self.done = True
+
+    def _install(self, host: Host) -> None:
+        require_locks_free(host, self.lock_timeout_seconds)
+        raw = {"format": RECORD_FORMAT, "component": "apt", "packages": sorted(self.packages)}
+        host.write(UNFINISHED, json.dumps(raw, indent=2, sort_keys=True) + "\n", mode=0o600)
+        result = self._apt(host, self.argv())
+        if not result.ok and is_missing(result):  # the index may be older than the repository
+            self._apt(host, [*apt_get(self.lock_timeout_seconds), "update"])
+            result = self._apt(host, self.argv())
+        if not result.ok:
+            message = explain_apt(host, result, self.packages)
+            if is_missing(result):  # apt refused before touching anything
+                host.remove(UNFINISHED)
+            raise BedplateError(message)
+
+    @staticmethod
+    def _apt(host: Host, argv: list[str]) -> Result:
+        return host.run(argv, timeout_seconds=TRANSACTION_TIMEOUT_SECONDS, env=APT_ENVIRONMENT)
 
     def argv(self) -> list[str]:
         """Return the apt-get command line."""
@@ -105,23 +118,9 @@ class AptInstall:
         return [*apt_get(self.lock_timeout_seconds), "install", "--yes", "--no-install-recommends", *options, *exact]
 
 
-def apt_get(lock_timeout_seconds: int = DEFAULT_LOCK_TIMEOUT_SECONDS) -> list[str]:
-    """Return the start of every apt-get command: waits for locks a bounded time, keeps our configuration files."""
-    return [
-        "apt-get",
-        "-q",
-        "-o",
-        f"DPkg::Lock::Timeout={lock_timeout_seconds}",
-        "-o",
-        "Dpkg::Options::=--force-confdef",
-        "-o",
-        "Dpkg::Options::=--force-confold",
-    ]
-
-
 def plan_packages(
     observed: Mapping[str, PackageState],
-    wanted: Mapping[str, Optional[str]],
+    wanted: Mapping[str, str | None],
     hold: bool = False,
     effects: frozenset[str] = frozenset(),
     *,
@@ -135,7 +134,7 @@ def plan_packages(
     permitted and deferred must not share a transaction: call this once per group of packages that have the same effects.
     Use :func:`package_problems` for the downgrades this refuses.
     """
-    install: dict[str, Optional[str]] = {}
+    install: dict[str, str | None] = {}
     for name, version in wanted.items():
         state = observed.get(name, PackageState())
         if not state.installed or (version is not None and state.version != version):
@@ -161,7 +160,7 @@ def plan_packages(
 
 
 def package_problems(
-    observed: Mapping[str, PackageState], wanted: Mapping[str, Optional[str]], allow_downgrades: bool = False
+    observed: Mapping[str, PackageState], wanted: Mapping[str, str | None], allow_downgrades: bool = False
 ) -> list[Problem]:
     """Return a problem for each package that would be downgraded without permission."""
     problems = []
@@ -174,53 +173,12 @@ def package_problems(
     return problems
 
 
-def compare_versions(left: str, right: str) -> int:
-    """Order two Debian versions as dpkg does (deb-version(7)): negative, zero or positive."""
-    (left_epoch, left_up, left_rev), (right_epoch, right_up, right_rev) = _split_version(left), _split_version(right)
-    if left_epoch != right_epoch:
-        return left_epoch - right_epoch
-    return _compare_part(left_up, right_up) or _compare_part(left_rev, right_rev)
+def is_missing(result: Result) -> bool:
+    """Tell whether apt refused because a package or a version is in no repository it knows."""
+    return bool(re.search(r"Unable to locate package|has no installation candidate|was not found", result.err + result.out))
 
 
-def _split_version(version: str) -> tuple[int, str, str]:
-    epoch, colon, rest = version.partition(":")
-    if not colon:
-        epoch, rest = "0", version
-    upstream, _dash, revision = rest.rpartition("-")
-    if not upstream:
-        upstream, revision = rest, "0"
-    return int(epoch) if epoch.isdigit() else 0, upstream, revision
-
-
-def _order(character: str) -> int:
-    if character == "~":
-        return -1
-    return ord(character) if character.isalpha() else ord(character) + 256
-
-
-def _compare_part(left: str, right: str) -> int:
-    while left or right:
-        left_text, right_text = _lead(left, r"\D*"), _lead(right, r"\D*")
-        for index in range(max(len(left_text), len(right_text))):
-            left_order = _order(left_text[index]) if index < len(left_text) else 0
-            right_order = _order(right_text[index]) if index < len(right_text) else 0
-            if left_order != right_order:
-                return left_order - right_order
-        left, right = left[len(left_text) :], right[len(right_text) :]
-        left_digits, right_digits = _lead(left, r"\d*"), _lead(right, r"\d*")
-        difference = int(left_digits or 0) - int(right_digits or 0)
-        if difference:
-            return difference
-        left, right = left[len(left_digits) :], right[len(right_digits) :]
-    return 0
-
-
-def _lead(text: str, pattern: str) -> str:
-    match = re.match(pattern, text)
-    return match.group(0) if match else ""
-
-
-def explain_apt(host: Host, result: Result, packages: Mapping[str, Optional[str]]) -> str:
+def explain_apt(host: Host, result: Result, packages: Mapping[str, str | None]) -> str:
     """Turn apt's failure into found, wanted, next step; asks apt-cache what the repositories offer where that helps."""
     text = f"{result.out}\n{result.err}"
     missing = re.findall(r"Unable to locate package (\S+)", text)
@@ -232,50 +190,12 @@ def explain_apt(host: Host, result: Result, packages: Mapping[str, Optional[str]
         lines.append("Next: add the package to the repository, or correct its version in the site data; nothing was installed")
         return "\n".join(lines)
     if result.rc == TIMED_OUT:
-        return f"apt-get: found no end within {TRANSACTION_TIMEOUT_SECONDS} s; wanted packages {_names(packages)}. Next: run it by hand"
+        limit = f"no end within {TRANSACTION_TIMEOUT_SECONDS} s"
+        return f"apt-get: found {limit}; wanted packages {_names(packages)}. Next: run it by hand on the host to see why"
     return explain_common(host, text) or (
-        f"apt-get answered {result.rc} for packages {_names(packages)}:\n{_tail(text)}\n"
+        f"apt-get answered {result.rc} for packages {_names(packages)}:\n{tail(text)}\n"
         "Next: repair it on the host (dpkg --audit; apt-get --fix-broken install), then run this again"
     )
-
-
-def explain_common(host: Host, text: str) -> Optional[str]:
-    """Explain a failure that any apt command can have: lock, full disk, bad hash or signature, unreachable repository."""
-    if re.search(r"Could not get lock|Unable to acquire the dpkg frontend lock|Unable to lock directory", text):
-        match = re.search(r"held by process (\d+)(?: \(([^)]*)\))?", text)
-        holder = lock_holder(host, match.group(1)) if match else "a process apt did not name"
-        return (
-            f"package lock: found it held by {holder} to the end of the wait; wanted it free. "
-            "Next: let that process end (or end it), then run this again; the lock file itself is never removed"
-        )
-    if re.search(r"No space left on device|You don't have enough free space", text):
-        return f"disk: found no space left ({_line(text, 'space')}); wanted room for the packages. Next: free space, then run this again"
-    if "Hash Sum mismatch" in text or "File has unexpected size" in text:
-        return (
-            f"repository: found a file whose checksum is not the one its signed index states ({_line(text, 'https?://|Hash')}); "
-            "wanted them equal. Next: sync the mirror again, then run this again"
-        )
-    signature = re.search(r"(GPG error|is not signed|NO_PUBKEY|BADSIG|EXPKEYSIG|KEYEXPIRED|signatures were invalid)", text)
-    if signature:
-        return (
-            f"repository signature: found {_line(text, re.escape(signature.group(1)))}; wanted an index signed by the configured "
-            "signing_key. Next: correct signing_key of that repository, or have the repository signed again"
-        )
-    unreachable = re.search(
-        r"Could not resolve|Could not connect|Connection refused|Failed to fetch|Certificate verification", text
-    )
-    if unreachable:
-        return (
-            f"repository: found {_line(text, re.escape(unreachable.group(0)))}; wanted it reachable. "
-            "Next: check its address, the authority of its certificate and the proxy in the site data"
-        )
-    return None
-
-
-def lock_holder(host: Host, pid: str) -> str:
-    """Name a process: ``process PID (its command line)``."""
-    command = (host.read(f"/proc/{pid}/cmdline") or "").replace("\0", " ").strip()
-    return f"process {pid} ({command or (host.read(f'/proc/{pid}/comm') or 'ended meanwhile').strip()})"
 
 
 def _offered(host: Host, name: str) -> str:
@@ -283,16 +203,5 @@ def _offered(host: Host, name: str) -> str:
     return "versions " + ", ".join(dict.fromkeys(found)) if found else "no such package in any configured repository"
 
 
-def _names(packages: Mapping[str, Optional[str]]) -> str:
+def _names(packages: Mapping[str, str | None]) -> str:
     return ", ".join(n if v is None else f"{n}={v}" for n, v in sorted(packages.items()))
-
-
-def _tail(text: str) -> str:
-    return "\n".join([line for line in text.strip().splitlines() if line.strip()][-8:])
-
-
-def _line(text: str, pattern: str) -> str:
-    for line in text.splitlines():
-        if re.search(pattern, line):
-            return re.sub(r"^[EW]: ", "", line.strip())
-    return _tail(text)
