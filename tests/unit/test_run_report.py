@@ -70,7 +70,7 @@ PLAYBOOK = """
     - {name: Loop, ansible.builtin.command: "true", changed_when: false, loop: [1, 2, 3], when: item != 2}
     - {name: For a, ansible.builtin.command: "true", changed_when: false, delegate_to: a, run_once: true}
     - {name: Here, ansible.builtin.command: "true", changed_when: false, delegate_to: localhost, run_once: true}
-    - {name: Secret, ansible.builtin.command: "echo hunter2", no_log: true}
+    - {name: Secret, ansible.builtin.command: "echo {{ lookup('env', 'A_SECRET') }}", no_log: true}
     - {name: Ignored, ansible.builtin.command: "false", ignore_errors: true}
     - {name: Fails, ansible.builtin.command: "false", when: inventory_hostname == 'b'}
 """
@@ -86,7 +86,7 @@ def ran(root: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str,
     (directory / "hosts.yml").write_text(json.dumps({"all": {"hosts": {"a": {}, "b": {}}, "vars": variables}}))
     report = directory / "reports" / "run.json"
     env = {**os.environ, "ANSIBLE_CONFIG": str(root / "ansible.cfg"), "BEDPLATE_REPORT": str(report)}
-    env["ANSIBLE_LOCALHOST_WARNING"] = "false"
+    env |= {"ANSIBLE_LOCALHOST_WARNING": "false", "A_SECRET": "hunter2"}
     result = subprocess.run(
         [Path(sys.executable).with_name("ansible-playbook"), "-i", directory / "hosts.yml", directory / "play.yml", "-v"],
         capture_output=True,
