@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The images the lab makes: one program on as little as it needs, under upstream's names and paths."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from bedplate_lab import bases, components, oci, versions
+from bedplate_lab.components import BY_COMPONENT
+from bedplate_lab.errors import LabError
+from bedplate_lab.paths import cache, new_dir
+from bedplate_lab.report import Report
+from bedplate_lab.run import run
+
+
+@dataclass(frozen=True)
+class ImageRecipe:
+    """How an image of versions.yml is made.
+
+    `files` maps paths in the image to programs of the component; `base` names a base layer out of `bases`.
+    """
+
+    component: str
+    repository: str
+    files: Mapping[str, str]
+    base: str = "empty"
+    entrypoint: tuple[str, ...] = ()
+    command: tuple[str, ...] = ()
+    links: Mapping[str, str] = field(default_factory=dict)
+    directories: tuple[str, ...] = ()
+
+    @property
+    def reference(self) -> str:
+        """The image's full name with its tag, from versions.yml. Raises LabError when the row does not name it."""
+        for image in versions.load()[self.component].images:
+            if image.rpartition(":")[0] == self.repository:
+                return image
+        raise LabError(f"{versions.FILE.name}: {self.component} names no image {self.repository}")
+
+
+def _kubernetes(name: str, base: str = "empty") -> ImageRecipe:
+    return ImageRecipe("kubernetes", f"registry.k8s.io/{name}", {f"usr/local/bin/{name}": name}, base, entrypoint=(f"/usr/local/bin/{name}",))
+
+
+RECIPES: tuple[ImageRecipe, ...] = (
+    ImageRecipe("pause", "registry.k8s.io/pause", {"pause": "pause"}, entrypoint=("/pause",)),
+    _kubernetes("kube-apiserver"),
+    _kubernetes("kube-controller-manager"),
+    _kubernetes("kube-scheduler"),
+    _kubernetes("kube-proxy", "iptables"),
+    ImageRecipe(
+        "etcd",
+        "registry.k8s.io/etcd",
+        {f"usr/local/bin/{name}": name for name in ("etcd", "etcdctl", "etcdutl")},
+        command=("etcd",),
+        directories=("var/etcd", "var/lib/etcd"),
+    ),
+    ImageRecipe("coredns", "registry.k8s.io/coredns/coredns", {"coredns": "coredns"}, entrypoint=("/coredns",)),
+    ImageRecipe(
+        "flannel",
+        "ghcr.io/flannel-io/flannel",
+        {"opt/bin/flanneld": "flanneld"},
+        "iptables",
+        entrypoint=("/opt/bin/flanneld",),
+    ),
+    # Its init container copies the plugin to the host by `cp`.
+    ImageRecipe("flannel-cni-plugin", "ghcr.io/flannel-io/flannel-cni-plugin", {"flannel": "flannel"}, "busybox"),
+    ImageRecipe(
+        "kube-network-policies",
+        "registry.k8s.io/networking/kube-network-policies",
+        {"bin/netpol": "netpol"},
+        command=("/bin/netpol",),
+    ),
+    ImageRecipe(
+        "agnhost",
+        "registry.k8s.io/e2e-test-images/agnhost",
+        {"agnhost": "agnhost"},
+        "busybox",
+        entrypoint=("/agnhost",),
+        command=("pause",),
+        links={"agnhost-2": "agnhost"},
+        directories=("uploads",),
+    ),
+)
+
+
+def key(recipe: ImageRecipe, programs: Path) -> str:
+    """The cache key of an image: its recipe, its base and the build of its programs."""
+    text = f"{recipe!r} {recipe.reference} {bases.key(recipe.base)} {programs.parent.name}"
+    return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+
+def layout(recipe: ImageRecipe, programs: Path) -> Path:
+    """Where the image is kept, as a directory in the OCI layout."""
+    name = recipe.reference.replace("/", "_").replace(":", "_")
+    return cache("images", f"{name}-{key(recipe, programs)}")
+
+
+def build(recipe: ImageRecipe, programs: Path, report: Report) -> Path:
+    """The image in the cache, made when missing; `programs` is the directory of the component's programs."""
+    target = layout(recipe, programs)
+    if not target.is_dir():
+        report(f"image {recipe.reference}")
+        base = bases.build(recipe.base, report)
+        with new_dir(target) as temporary:
+            own = temporary / "layer.tar"
+            with oci.Layer(own) as layer:
+                for directory in recipe.directories:
+                    layer.directory(directory)
+                for path, program in sorted(recipe.files.items()):
+                    layer.file(path, programs / program)
+                for path, link in sorted(recipe.links.items()):
+                    layer.link(path, link)
+            settings = oci.Settings(
+                recipe.entrypoint,
+                recipe.command,
+                labels={"org.opencontainers.image.version": recipe.reference.rpartition(":")[2]},
+            )
+            oci.write(temporary, recipe.reference, [base, own], settings)
+            own.unlink()
+    return target
+
+
+def pause(report: Report) -> Path:
+    """The directory of the `pause` program, compiled from its source in the Kubernetes module when missing."""
+    version = versions.load()["pause"].version
+    source = components.module_directory(BY_COMPONENT["kubernetes"]) / "build" / "pause" / "linux" / "pause.c"
+    digest = hashlib.sha256(source.read_bytes()).hexdigest()[:12]
+    target = cache("build", "pause", f"{version}-{digest}")
+    if not target.is_dir():
+        report(f"build pause {version}")
+        with new_dir(target) as temporary:
+            (temporary / "bin").mkdir()
+            flags = ["-Os", "-Wall", "-Werror", "-static", "-s", f"-DVERSION=v{version}"]
+            run(["gcc", *flags, "-o", str(temporary / "bin" / "pause"), str(source)])
+    return target / "bin"
