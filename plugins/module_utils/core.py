@@ -207,8 +207,7 @@ def execute(component: Component[Desired, Observed], host: Host, desired: Desire
         change.operation.perform(host)
     for effect in effects:
         component.effect(host, effect, desired)
-        record = record.paid(effect)
-        record.save(host)
+        Record.load(host, component.name).paid(effect).save(host)
 
     observed = component.observe(host, desired)
     expected = {c.what for c in deferred}
