@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The Kubernetes control plane of a host: kubeadm init or join, resumable, and never a reset.
 
-Our record (``/var/lib/bedplate/control_plane.json``) is written before kubeadm starts and after it ends, so an unfinished init of ours
-is told apart from somebody else's state. kubeadm keeps keys and certificates that exist; repeating it goes on with them.
+Our record (``/var/lib/bedplate/control_plane.json``) is written before kubeadm starts and after it ends, so an unfinished init of
+ours is told apart from somebody else's state. kubeadm keeps keys and certificates that exist; repeating it goes on with them.
 """
 
 from __future__ import annotations
@@ -166,7 +166,7 @@ def refusals(observed: ControlPlaneObserved, desired: ControlPlaneDesired) -> li
             Problem(
                 "control plane",
                 f"state that no record of Bedplate explains (static pods {', '.join(observed.manifests) or 'none'}, "
-                f"kubelet.conf {_there(observed.kubelet_conf)}, etcd data {_there(observed.etcd_data)}) and an API that does not answer",
+                f"kubelet.conf {_there(observed.kubelet_conf)}, etcd data {_there(observed.etcd_data)}), with no API that answers",
                 "a host without Kubernetes state, or a control plane that answers",
                 "repair it, or look at the host and run 'kubeadm reset' by hand if nothing on it is needed",
             )
@@ -251,14 +251,13 @@ def plan_complete(observed: ControlPlaneObserved, desired: ControlPlaneDesired) 
         path = f"{kubeadm.RUN_DIRECTORY}/kubeadm.yaml"
         changes.append(Change(f"file {path}", "left by an interrupted run", None, frozenset(), RemoveFile(path), secret=True))
     if observed.recorded is None:
-        operation = Remember({"phase": INITIALISED, "configuration": desired.configuration})
-        return [*changes, Change("record of control_plane", None, INITIALISED, frozenset(), operation)]
+        remember = Remember({"phase": INITIALISED, "configuration": desired.configuration})
+        return [*changes, Change("record of control_plane", None, INITIALISED, frozenset(), remember)]
     found, wanted = observed.recorded, desired.configuration
     if _settings(found) != _settings(wanted):
         effects = frozenset({RESTART_API_SERVER})
-        changes.append(
-            Change("ClusterConfiguration", _settings(found), _settings(wanted), effects, Reconfigure(desired, _keep_versions(found, wanted)))
-        )
+        operation = Reconfigure(desired, _keep_versions(found, wanted))
+        changes.append(Change("ClusterConfiguration", _settings(found), _settings(wanted), effects, operation))
     if _versions(found) != _versions(wanted):
         changes.append(Change("control plane version", _versions(found), _versions(wanted), frozenset({DRAIN}), Upgrade()))
     return changes

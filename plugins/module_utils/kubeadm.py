@@ -148,8 +148,8 @@ def join_configuration(
 ) -> dict[str, Any]:
     """Return a JoinConfiguration.
 
-    endpoint: ``name:port``, IPv6 in brackets. ca_cert_hashes: ``sha256:<hex>`` of the CA's public key. control_plane: localAPIEndpoint
-    and certificateKey of a further control-plane host.
+    endpoint: ``name:port``, IPv6 in brackets. ca_cert_hashes: ``sha256:<hex>`` of the CA's public key. control_plane:
+    localAPIEndpoint and certificateKey of a further control-plane host.
     """
     result: dict[str, Any] = {
         "apiVersion": API_VERSION,
@@ -178,8 +178,8 @@ def explained_errors(
 ) -> list[str]:
     """Return exactly the preflight errors that an own, unfinished init or join explains.
 
-    manifests: names of static pods whose manifest exists. etcd_data: etcd's directory when it holds data. files: paths among those
-    a join wants absent that exist.
+    manifests: names of static pods whose manifest exists. etcd_data: etcd's directory when it holds data. files: paths that exist
+    among those a join wants absent.
     """
     errors = []
     for name in sorted(manifests):
@@ -198,8 +198,8 @@ def run_kubeadm(
 ) -> None:
     """Run kubeadm with a configuration that exists only while it runs.
 
-    An earlier kubeadm that outlived its run is waited for (a lock file held by the process itself). Raises :class:`BedplateError` with
-    the last lines of its output, scrubbed.
+    An earlier kubeadm that outlived its run is waited for (a lock file held by the process itself). Raises
+    :class:`BedplateError` with the last lines of its output, scrubbed.
     """
     path = f"{RUN_DIRECTORY}/kubeadm.yaml"
     try:
@@ -209,7 +209,9 @@ def run_kubeadm(
     finally:
         host.remove(path)
     if result.rc == 75:
-        raise BedplateError(f"cannot {purpose}: found another kubeadm running for 300 s; wanted none. Next: see what it does (ps), then repeat")
+        raise BedplateError(
+            f"cannot {purpose}: found another kubeadm running for 300 s; wanted none. Next: let it end, then repeat"
+        )
     if not result.ok:
         lines = scrub(f"{result.out}\n{result.err}").strip().splitlines()
         tail = "\n".join(f"  {line}" for line in _telling(lines)[-14:])

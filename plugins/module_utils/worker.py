@@ -21,8 +21,8 @@ JOINING, JOINED = "joining", "joined"
 class WorkerDesired:
     """What the worker shall be a member of.
 
-    endpoint: ``name:port``. token, ca_cert_hashes: secret, empty where no join is due. labels, taints: of the registration; a node restricts
-    itself to labels a kubelet may set. kubelet_extra_args: list of name and value.
+    endpoint: ``name:port``. token, ca_cert_hashes: secret, empty where no join is due. labels, taints: of the registration (only
+    labels a kubelet may set itself). kubelet_extra_args: list of name and value.
     """
 
     node_name: str
@@ -106,8 +106,8 @@ class Worker(Component[WorkerDesired, WorkerObserved]):
             ignore = kubeadm.explained_errors(
                 (), api_port=0, etcd_data=None, kubelet_configured=observed.kubelet_configured, files=observed.present
             )
-        before = "joining since an interrupted run" if observed.phase == JOINING else None
-        return Plan([*changes, Change("membership", before, JOINED, frozenset(), Join(desired, ignore))])
+        found = "joining since an interrupted run" if observed.phase == JOINING else None
+        return Plan([*changes, Change("membership", found, JOINED, frozenset(), Join(desired, ignore))])
 
 
 def _foreign(found: str) -> Problem:
