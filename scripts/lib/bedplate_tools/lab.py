@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The lab as a test run sees it: brought up beside the tests that need none, taken down if this run brought it up."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Sequence
+from types import TracebackType
+
+from bedplate_tools import ROOT
+from bedplate_tools.command import Running, say
+from bedplate_tools.result import Result, of_command
+
+LAB = ROOT / "scripts" / "lab"
+
+
+def is_up() -> bool:
+    """Tell whether the lab runs completely, site.yml applied."""
+    return subprocess.run([LAB, "status"], cwd=ROOT, stdin=subprocess.DEVNULL, capture_output=True).returncode == 0
+
+
+class Lab:
+    """Brings the lab up in the background for the length of a ``with`` block and takes it down afterwards.
+
+    A lab that was up before stays up, as does any lab with ``keep``. arguments: added to ``scripts/lab up``.
+    """
+
+    def __init__(self, *, keep: bool, arguments: Sequence[str] = ()) -> None:
+        self._was_up = is_up()
+        self._keep = keep or self._was_up
+        self._arguments = arguments
+        self._up: Running | None = None
+
+    def __enter__(self) -> Lab:
+        """Begin to bring it up and return at once."""
+        self._up = Running("lab up", [LAB, "up", *self._arguments], show=True)
+        return self
+
+    def ready(self) -> Result:
+        """Wait until it is up; the result counts as one test."""
+        assert self._up is not None
+        return of_command("lab up", self._up.wait(), self._up.seconds)
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        """Stop a bring-up that is still going on, and take down what this run brought up."""
+        if self._up is not None:
+            self._up.stop()
+        if self._keep:
+            say("the lab stays up; scripts/lab down removes it")
+        else:
+            subprocess.run([LAB, "down"], cwd=ROOT, stdin=subprocess.DEVNULL)

@@ -1,0 +1,117 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The four suites: unit, lint, molecule, e2e."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+
+from bedplate_tools import REPORTS, ROOT
+from bedplate_tools.command import started
+from bedplate_tools.result import Result, of_command, of_junit
+
+Check = Callable[[], Result]
+
+COLLECTION = Path(".ansible/collections/ansible_collections/bedplate/metal")
+"""The checkout under the name Ansible and mypy know it by."""
+
+SCENARIOS = (
+    "preflight",
+    "repositories",
+    "kernel",
+    "container_runtime",
+    "kubelet",
+    "control_plane",
+    "cni",
+    "worker",
+    "pool",
+    "gate",
+)
+"""Molecule scenarios in the order in which each finds the work of those before it done; others follow by name."""
+
+
+def scenarios() -> list[str]:
+    """Return the molecule scenarios to run, in order; ``default`` only owns the hosts."""
+    found = {path.parent.name for path in ROOT.glob("molecule/*/molecule.yml")} - {"default"}
+    return [*(name for name in SCENARIOS if name in found), *sorted(found - set(SCENARIOS))]
+
+
+def unit(extra: Sequence[str] = (), *, show: bool = False) -> list[Check]:
+    """The unit tests, in one run of pytest."""
+    return [partial(_pytest, "unit", ["tests/unit", *extra], show=show)]
+
+
+def e2e(extra: Sequence[str] = ()) -> list[Check]:
+    """The tests against the lab's cluster, which must be up."""
+    return [partial(_pytest, "e2e", ["tests/e2e", "-v", *extra], show=True)]
+
+
+def lint() -> list[Check]:
+    """Every linter; each counts as one test."""
+    python = [path for path in ("plugins", "lab", "scripts/lib", "tests", "molecule") if list(ROOT.glob(f"{path}/**/*.py"))]
+    programs = _python_programs()
+    typed = [
+        COLLECTION / "plugins",
+        *(path for path in ("lab/bedplate_lab", "scripts/lib/bedplate_tools") if (ROOT / path).is_dir()),
+    ]
+    typed += [path for path in ("tests/unit", "tests/e2e") if list(ROOT.glob(f"{path}/*.py"))]
+    typed += sorted(str(path.relative_to(ROOT)) for path in ROOT.glob("molecule/*/tests/*.py"))
+    commands: dict[str, list[str | Path]] = {
+        "lint ruff": ["ruff", "check", *python, *programs],
+        "lint ruff format": ["ruff", "format", "--check", *python, *programs],
+        "lint mypy": ["mypy", *typed],
+        "lint yamllint": ["yamllint", "--strict", "."],
+        "lint ansible-lint": ["ansible-lint", "--offline", "-q"],
+        "lint role-docs": ["scripts/role-docs", "--check"],
+    }
+    return [partial(_command, name, argv) for name, argv in commands.items()]
+
+
+def molecule(extra: Sequence[str] = ()) -> list[Check]:
+    """Every scenario on the same two lab hosts, then their removal."""
+    return [*(partial(_scenario, name) for name in scenarios()), _destroy]
+
+
+def _python_programs() -> list[str | Path]:
+    """Programs in scripts/ that are Python without saying so in their names."""
+    return [
+        path.relative_to(ROOT)
+        for path in sorted(ROOT.glob("scripts/*"))
+        if path.is_file() and "python" in path.read_text(encoding="utf-8", errors="replace").partition("\n")[0]
+    ]
+
+
+def _pytest(name: str, arguments: Sequence[str], *, show: bool) -> Result:
+    junit = REPORTS / "test" / f"{name}.xml"
+    junit.unlink(missing_ok=True)
+    with started(name, ["pytest", f"--junit-xml={junit}", *arguments], show=show) as running:
+        return of_junit(name, junit, running.wait(), running.seconds)
+
+
+def _command(name: str, argv: Sequence[str | Path]) -> Result:
+    with started(name, argv) as running:
+        return of_command(name, running.wait(), running.seconds)
+
+
+def _scenario(name: str) -> Result:
+    """Converge, repeat and verify one scenario; its testinfra tests count, and converging twice counts as one more."""
+    junit = REPORTS / "test" / f"molecule-{name}.xml"
+    junit.unlink(missing_ok=True)
+    argv = ["molecule", "test", "--scenario-name", name, "--destroy", "never"]
+    with started(f"molecule {name}", argv) as running:
+        ok = running.wait()
+        verified = of_junit(f"molecule {name}", junit, ok or junit.exists(), running.seconds)
+    converged = ok or junit.exists()
+    return Result(
+        verified.name,
+        verified.passed + converged,
+        verified.failed + (not converged),
+        verified.seconds,
+        verified.skipped,
+        (*verified.failures, *(() if converged else (f"{verified.name}: converge or its repetition",))),
+    )
+
+
+def _destroy() -> Result:
+    return _command("molecule destroy", ["molecule", "destroy", "--scenario-name", "default"])

@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``scripts/test``: runs suites, side by side where they allow it, and ends with ``N passed, N failed``."""
+
+from __future__ import annotations
+
+import argparse
+import signal
+import sys
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+from bedplate_tools import suites
+from bedplate_tools.command import say, stop_all
+from bedplate_tools.lab import Lab
+from bedplate_tools.result import Result, summary
+
+SUITES = ("unit", "lint", "e2e", "molecule")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the suites named on the command line and return the exit code."""
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    extra: list[str] = []
+    if "--" in arguments:
+        extra = arguments[arguments.index("--") + 1 :]
+        arguments = arguments[: arguments.index("--")]
+    parser = argparse.ArgumentParser(
+        prog="scripts/test",
+        description="Run the tests. Logs and JUnit files go to reports/test. What follows -- is given to pytest (unit, e2e).",
+    )
+    parser.add_argument("suites", nargs="*", choices=[*SUITES, []], metavar="|".join(SUITES), help="default: all")
+    parser.add_argument("--keep", action="store_true", help="leave the lab up afterwards")
+    options = parser.parse_args(arguments)
+    wanted = [suite for suite in SUITES if suite in (options.suites or SUITES)]
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, _end)
+    results = run(wanted, extra, keep=options.keep)
+    lines, code = summary(results)
+    say("\n".join(["", *lines]))
+    return code
+
+
+def _end(number: int, _frame: object) -> None:
+    say("interrupted: ending what was started")
+    stop_all()
+    sys.exit(128 + number)
+
+
+def run(wanted: Sequence[str], extra: Sequence[str] = (), *, keep: bool = False) -> list[Result]:
+    """Run suites and return their results. The lab comes up while the suites that need none run."""
+    needs_no_lab = [*(suites.unit(extra, show=len(wanted) == 1) if "unit" in wanted else [])]
+    needs_no_lab += suites.lint() if "lint" in wanted else []
+    if not {"e2e", "molecule"} & set(wanted):
+        return _side_by_side(needs_no_lab)
+    # Molecule's hosts need the depot alone; the cluster is for the e2e tests.
+    with Lab(keep=keep, arguments=() if "e2e" in wanted else ("--no-site",)) as lab:
+        results = _side_by_side(needs_no_lab)
+        up = lab.ready()
+        results.append(up)
+        if up.failed:
+            say("the lab did not come up: e2e and molecule cannot run")
+            return results
+        for suite, checks in (("e2e", suites.e2e(extra)), ("molecule", suites.molecule())):
+            if suite in wanted:
+                results += [_told(check) for check in checks]
+        return results
+
+
+def _side_by_side(checks: Sequence[suites.Check]) -> list[Result]:
+    with ThreadPoolExecutor(max_workers=2) as pool:
+        return list(pool.map(_told, checks))
+
+
+def _told(check: suites.Check) -> Result:
+    result = check()
+    say(result.line())
+    return result
+
+
+if __name__ == "__main__":
+    sys.exit(main())
