@@ -54,7 +54,7 @@ def explain_result(result: Mapping[str, Any], user: str) -> str | None:
             f"python: found none at {missing.group(1) or missing.group(2)}; wanted Python {MINIMUM_PYTHON} or newer. "
             f"{PYTHON_STEP}"
         )
-    old = re.search(r"minimum of Python version ([\d.]+)\. Current version: ([\d.]+)", text)
+    old = re.search(r"requires (?:a minimum of )?Python (?:version )?(\d+\.\d+).*?Current version: ([\d.]+)", text, re.DOTALL)
     if old:
         return f"python: found {old.group(2)}; wanted Python {old.group(1)} or newer. {PYTHON_STEP}"
     if "module_stdout" in result and re.search(r"SyntaxError|No module named '?(ansible|zipimport)", text):
