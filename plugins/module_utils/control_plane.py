@@ -166,7 +166,7 @@ def refusals(observed: ControlPlaneObserved, desired: ControlPlaneDesired) -> li
             Problem(
                 "control plane",
                 f"state that no record of Bedplate explains (static pods {', '.join(observed.manifests) or 'none'}, "
-                f"kubelet.conf {_there(observed.kubelet_conf)}, etcd data {_there(observed.etcd_data)}), with no API that answers",
+                f"kubelet.conf {_there(observed.kubelet_conf)}, etcd data {_there(observed.etcd_data)}) and no API",
                 "a host without Kubernetes state, or a control plane that answers",
                 "repair it, or look at the host and run 'kubeadm reset' by hand if nothing on it is needed",
             )
