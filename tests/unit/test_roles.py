@@ -18,7 +18,15 @@ ROLES = sorted(path for path in ROOT.glob("roles/*") if (path / "tasks").is_dir(
 TASK_FILES = sorted([*ROOT.glob("roles/*/tasks/*.yml"), *ROOT.glob("roles/*/handlers/*.yml")])
 PLAYBOOKS = sorted([*ROOT.glob("playbooks/*.yml"), *ROOT.glob("molecule/*/*.yml")])
 KEYWORDS = frozenset(
-    ["always", "args", "any_errors_fatal", "async", "become", "become_method", "become_user", "block", "changed_when", "check_mode", "collections", "connection", "debugger", "delay", "delegate_facts", "delegate_to", "diff", "environment", "failed_when", "ignore_errors", "ignore_unreachable", "listen", "loop", "loop_control", "module_defaults", "name", "no_log", "notify", "poll", "port", "register", "remote_user", "rescue", "retries", "run_once", "tags", "throttle", "timeout", "until", "vars", "when"]
+    re.findall(
+        r"\w+",
+        """
+        always args any_errors_fatal async become become_method become_user block changed_when check_mode collections connection
+        debugger delay delegate_facts delegate_to diff environment failed_when ignore_errors ignore_unreachable listen loop
+        loop_control module_defaults name no_log notify poll port register remote_user rescue retries run_once tags throttle timeout
+        until vars when
+        """,
+    )
 )
 
 

@@ -62,7 +62,7 @@ def lint() -> list[Check]:
         "lint ruff format": ["ruff", "format", "--check", *python, *programs],
         "lint mypy": ["mypy", *typed],
         "lint yamllint": ["yamllint", "--strict", "."],
-        "lint ansible-lint": ["ansible-lint", "--offline", "-q"],
+        "lint ansible-lint": ["ansible-lint", "--offline", "--nocolor", "-q"],
         "lint role-docs": ["scripts/role-docs", "--check"],
     }
     return [partial(_command, name, argv) for name, argv in commands.items()]
