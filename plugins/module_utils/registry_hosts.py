@@ -99,14 +99,14 @@ def parse_registries(raw: Any) -> tuple[Registry, ...]:
             mistakes.append(f"registries[{index}]: found {item!r}; wanted {{host: …, mirrors: [{{url: …}}]}}")
             continue
         where = f"registries[{index}] ({item.get('host') or item.get('prefix') or item.get('name') or 'without host'})"
-        mistakes += _unknown(where, item, ("host", "mirrors", "fallback"), OLD_KEYS)
+        mistakes.extend(_unknown(where, item, ("host", "mirrors", "fallback"), OLD_KEYS))
         host = item.get("host")
         if host is not None and not re.fullmatch(r"_default|[A-Za-z0-9.-]+(:\d+)?|\[[0-9a-fA-F:]+\](:\d+)?", str(host)):
             mistakes.append(f"{where}.host: found {host!r}; wanted a registry's name (registry.k8s.io), without scheme or path")
         elif host is None and not set(item) & {"prefix", "registry", "name"}:
             mistakes.append(f"{where}: found no host; wanted the registry's name")
-        mirrors, wrong = _parse_mirrors(where, item.get("mirrors"))
-        mistakes += wrong
+        mirrors, refused = _parse_mirrors(where, item.get("mirrors"))
+        mistakes += refused
         registries.append(Registry(str(host), mirrors, bool(item.get("fallback", True))))
     names = [r.host for r in registries]
     mistakes += [f"registries: found {name} twice; wanted it once" for name in sorted({n for n in names if names.count(n) > 1})]
