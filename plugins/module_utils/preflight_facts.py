@@ -81,9 +81,9 @@ def parse_os_release(text: str) -> str:
     return "-".join(v for v in (values.get("ID", ""), values.get("VERSION_ID", "")) if v).lower()
 
 
-def parse_memory(text: str) -> int:
-    """Return MemTotal of /proc/meminfo in bytes."""
-    match = re.search(r"^MemTotal:\s+(\d+) kB", text, re.MULTILINE)
+def parse_memory(text: str, item: str = "MemTotal") -> int:
+    """Return an item of /proc/meminfo in bytes; 0 where it has none."""
+    match = re.search(rf"^{item}:\s+(\d+) kB", text, re.MULTILINE)
     return int(match.group(1)) * 1024 if match else 0
 
 

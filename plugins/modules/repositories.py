@@ -55,8 +55,8 @@ options:
         type: str
         default: ""
   exclusive:
-    description: Whether all other apt sources of the host are put aside (renamed to end in C(.disabled-by-bedplate)); V(false) puts
-      back what an earlier run put aside.
+    description: Whether all other apt sources of the host are put aside (renamed to end in C(.disabled-by-bedplate)); V(false)
+      puts back what an earlier run put aside.
     type: bool
     default: false
   ca:
