@@ -22,12 +22,16 @@ USER = "Bedplate lab depot <depot@lab.bedplate.test>"
 KEY_FILE = "depot.asc"
 
 
-def publish(debs: Iterable[Path], target: Path) -> None:
-    """Make `target` a repository of exactly these .debs, signed; it replaces an older one at once.
+def publish(debs: Sequence[Path], target: Path) -> bool:
+    """Make `target` a repository of exactly these .debs, signed; False when it is that already.
 
     The public key is `depot.asc` in it. The .debs must be on the same file system (they are linked, not copied).
     Raises CommandError when a tool fails.
     """
+    stamp = target / "content-key"
+    wanted = content_key(debs)
+    if stamp.is_file() and stamp.read_text() == wanted:
+        return False
     with new_dir(target) as temporary:
         pool = temporary / "pool"
         pool.mkdir()
@@ -39,6 +43,13 @@ def publish(debs: Iterable[Path], target: Path) -> None:
             release = temporary / "dists" / SUITE / "Release"
             _gpg(home, "--clearsign", "--output", str(release.with_name("InRelease")), str(release))
             _gpg(home, "--armor", "--detach-sign", "--output", f"{release}.gpg", str(release))
+        (temporary / stamp.name).write_text(wanted)
+    return True
+
+
+def public_key(repository: Path) -> str:
+    """The ASCII-armoured public key that signed a published repository."""
+    return (repository / KEY_FILE).read_text()
 
 
 def content_key(debs: Iterable[Path]) -> str:
@@ -48,9 +59,9 @@ def content_key(debs: Iterable[Path]) -> str:
 
 
 def _pool_name(deb: Path) -> str:
-    """`name_version_arch.deb`: apt's own name for the file, without the cache's key after the architecture."""
+    """`name_version_arch.deb` as in Debian's pool: without an epoch, and without the cache's key after the architecture."""
     name, version, architecture, *_ = deb.stem.split("_")
-    return f"{name}_{version}_{architecture}.deb"
+    return f"{name}_{version.rpartition('%3a')[2]}_{architecture}.deb"
 
 
 def _index(root: Path) -> None:

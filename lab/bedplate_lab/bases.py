@@ -103,7 +103,7 @@ def _wanted(base: Base) -> Callable[[str], bool]:
 
 def _applets(root: Path, beside: Path) -> list[str]:
     """The names of busybox's applets, as it lists them itself."""
-    program = beside.with_name(f"{beside.name}.busybox")
+    program = beside.with_name(f"busybox{beside.name}")  # it goes by the beginning of its name
     try:
         with tarfile.open(root) as tar:
             content = tar.extractfile("./bin/busybox")

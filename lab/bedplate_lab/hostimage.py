@@ -7,7 +7,7 @@ import hashlib
 from pathlib import Path
 
 from bedplate_lab import debian
-from bedplate_lab.paths import ROOT, cache
+from bedplate_lab.paths import ROOT, cache, lock
 from bedplate_lab.report import Report
 from bedplate_lab.run import run
 
@@ -38,9 +38,11 @@ def reference() -> str:
 
 
 def build(report: Report) -> Path:
-    """The image's root as a tar file in the cache, made when missing. Raises CommandError."""
+    """The image's root as a tar file in the cache, made when missing (once, however many ask). Raises CommandError."""
     target = cache("host", f"{key()}.tar")
-    if not target.is_file():
+    with lock("host-image"):
+        if target.is_file():
+            return target
         report(f"build the base host image ({debian.SUITE}, {len(PACKAGES)} packages and what they need)")
         debian.root_tar(target, PACKAGES, variant="minbase", options=[f"--customize-hook={CUSTOMIZE}"])
     return target

@@ -39,8 +39,12 @@ def new_dir(target: Path) -> Iterator[Path]:
     try:
         yield temporary
         if target.exists():
-            shutil.rmtree(target)
-        temporary.rename(target)
+            older = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
+            target.rename(older / "old")
+            temporary.rename(target)
+            shutil.rmtree(older)
+        else:
+            temporary.rename(target)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
 

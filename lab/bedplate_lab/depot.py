@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The depot: a signed apt repository and an OCI registry beside the hosts, filled from the cache.
+
+Its content lies in the cache (`depot/apt`, `depot/registry`); its two containers serve it over HTTPS with a certificate of
+the lab's CA and hold no state.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import tempfile
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from bedplate_lab import aptrepo, components, debian, debs, hostimage, images, oci, server, upstream, versions
+from bedplate_lab.paths import cache, lock
+from bedplate_lab.registry import split
+from bedplate_lab.report import Report
+
+SOURCES = ("build", "upstream")
+
+
+def content() -> Path:
+    """The directory the depot serves: `apt/` and `registry/`."""
+    return cache("depot")
+
+
+def prepare(source: str, report: Report, upstream_url: str | None = None) -> None:
+    """Fill the depot's content: what is there already is kept, what is missing is built (or taken from upstream).
+
+    `source` is one of SOURCES. Raises LabError; repeated, it goes on from what is in the cache.
+    """
+    with lock("depot"):
+        with ThreadPoolExecutor(max_workers=1) as beside:
+            mirrored = beside.submit(lambda: debian.mirror(hostimage.build(report), report))
+            programs = collect(source, report, upstream_url)
+            packages = [*mirrored.result().glob("*.deb"), *_own_debs(programs, report)]
+        if aptrepo.publish(packages, content() / "apt"):
+            report(f"signed apt repository of {len(packages)} packages")
+        _fill_registry(_layouts(source, programs, report, upstream_url), programs["registry"] / "registry", report)
+
+
+def collect(source: str, report: Report, upstream_url: str | None = None) -> dict[str, Path]:
+    """The directory of programs of every component that the depot is made of."""
+    if source == "upstream":
+        return upstream.programs(report, upstream_url)
+    found = components.build_all((recipe.component for recipe in components.RECIPES), report)
+    return {**found, "pause": images.pause(report)}
+
+
+def _own_debs(programs: Mapping[str, Path], report: Report) -> list[Path]:
+    return [debs.pack(package, programs[package.component], report) for package in debs.packages().values()]
+
+
+def _layouts(source: str, programs: Mapping[str, Path], report: Report, upstream_url: str | None) -> dict[str, Path]:
+    """Every image of versions.yml by its full name, as a layout in the cache."""
+    if source == "upstream":
+        return {
+            image: upstream.image(image, report, upstream_url)
+            for component in versions.load().values()
+            for image in component.images
+        }
+    return {recipe.reference: images.build(recipe, programs[recipe.component], report) for recipe in images.RECIPES}
+
+
+def _fill_registry(layouts: Mapping[str, Path], program: Path, report: Report) -> None:
+    """Push what the registry lacks; a note of what it holds spares even asking when nothing changed."""
+    note = content() / "images.json"
+    wanted = {reference: oci.manifest_of(layout)["digest"] for reference, layout in sorted(layouts.items())}
+    text = json.dumps(wanted, indent=2)
+    if note.is_file() and note.read_text() == text:
+        return
+    content().mkdir(parents=True, exist_ok=True)
+    with (
+        tempfile.TemporaryDirectory(prefix="bedplate-depot-") as work,
+        server.running(program, content() / "registry", Path(work)) as registry,
+    ):
+        for reference, layout in sorted(layouts.items()):
+            host, repository, tag = split(reference)
+            if registry.push(layout, f"{host}/{repository}", tag):
+                report(f"push {reference}")
+    note.write_text(text)
+
+
+def key(*parts: object) -> str:
+    """A short hash of the parts."""
+    return hashlib.sha256(" ".join(map(str, parts)).encode()).hexdigest()[:12]
