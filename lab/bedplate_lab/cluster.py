@@ -51,7 +51,9 @@ def nodes(lab: State) -> dict[str, Node]:
         return parse_nodes(text)
     except CommandError as error:
         last = error.output.strip().splitlines()[-1:] or ["no answer"]
-        raise LabError(f"the cluster does not answer: {last[0]}") from error
+        if "command not found" in last[0] or KUBECONFIG in last[0]:
+            raise LabError("not made yet: scripts/lab up runs site.yml") from error
+        raise LabError(f"does not answer: {last[0]}") from error
 
 
 def parse_nodes(text: str) -> dict[str, Node]:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from bedplate_lab import labels, ssh
+from bedplate_lab import labels, paths, ssh
 from bedplate_lab.errors import LabError
 from bedplate_lab.podman import Podman
 from bedplate_lab.report import Report
@@ -25,16 +25,15 @@ MOST_LIMIT = 1048576
 PID_MAX = Path("/proc/sys/kernel/pid_max")
 
 
-def limit(kind: int, most: int = MOST_LIMIT) -> str:
-    """`soft:hard` for podman's --ulimit: what this process may have itself, for a machine may refuse to raise it."""
+def limit(kind: int) -> str:
+    """`soft:hard` for podman's --ulimit: what this process may have itself, for a machine may refuse to raise it.
+
+    `kind` is one of resource's RLIMIT constants. Podman lowers its own number of processes to the kernel's bound.
+    """
     hard = resource.getrlimit(kind)[1]
+    most = min(MOST_LIMIT, int(PID_MAX.read_text())) if kind == resource.RLIMIT_NPROC else MOST_LIMIT
     value = most if hard == resource.RLIM_INFINITY else min(hard, most)
     return f"{value}:{value}"
-
-
-def process_limit() -> str:
-    """The same for the number of processes, which podman lowers to the kernel's own bound for itself."""
-    return limit(resource.RLIMIT_NPROC, min(MOST_LIMIT, int(PID_MAX.read_text())))
 
 
 def fingerprint(public_key: str) -> str:
@@ -52,7 +51,7 @@ def run_arguments(host: Host, image: str, public_key: str) -> list[str]:
         *("--network", NETWORK, "--ip", host.address, "--mac-address", host.mac),
         # systemd as the first process needs these three; runc, because crun refuses the hybrid cgroup layout.
         *("--privileged", "--systemd=always", "--cgroupns=private"),
-        *("--ulimit", f"nofile={limit(resource.RLIMIT_NOFILE)}", "--ulimit", f"nproc={process_limit()}"),
+        *("--ulimit", f"nofile={limit(resource.RLIMIT_NOFILE)}", "--ulimit", f"nproc={limit(resource.RLIMIT_NPROC)}"),
         "--pids-limit=-1",
         *("--tmpfs", ",".join([f"/tmp:{flags[0]}", *flags[1:], "mode=1777"])),
         *("--tmpfs", ",".join([f"/run:{flags[0]}", *flags[1:], "mode=0755"])),
@@ -79,29 +78,35 @@ def ensure(podman: Podman, hosts: Sequence[Host], image: str, public_key: str, r
                 f"container {host.container}: found one of another lab ({foreign[host.container]}), wanted none; "
                 "one machine runs one lab: run scripts/lab down there first"
             )
-    existing = podman.containers()
-    changed = []
+    changed: list[str] = []
 
     def bring_up(host: Host) -> None:
-        container = existing.get(host.container)
-        if container is not None and container.labels.get(KEY_LABEL) != fingerprint(public_key):
-            report(f"{host.name}: replace a host of an earlier run that knows another key")
-            container = None
-        if container is not None and container.running:
-            ready(podman, host)
-            return
-        changed.append(host.name)
-        if container is not None and container.state in ("exited", "stopped"):
-            report(f"{host.name}: start")
-            if podman("start", host.container, check=False).returncode == 0:
-                ready(podman, host)
-                return
-            report(f"{host.name}: replace it, it does not start any more")
-        create(podman, host, image, public_key)
+        # Runs side by side may want the same host.
+        with paths.lock(f"lab-host-{host.name}"):
+            if _start(podman, host, image, public_key, report):
+                changed.append(host.name)
         ready(podman, host)
 
     _side_by_side(hosts, bring_up)
     return sorted(changed)
+
+
+def _start(podman: Podman, host: Host, image: str, public_key: str, report: Report) -> bool:
+    """Make a host run, by the least it takes; False when it ran already."""
+    container = podman.containers().get(host.container)
+    if container is not None and container.labels.get(KEY_LABEL) != fingerprint(public_key):
+        report(f"{host.name}: replace a host of an earlier lab, which knows another key")
+    elif container is not None and container.running:
+        return False
+    elif container is not None and container.state in ("exited", "stopped"):
+        report(f"{host.name}: switch it on")
+        if podman("start", host.container, check=False).returncode == 0:
+            return True
+        report(f"{host.name}: replace it, it does not start any more")
+    elif container is not None:
+        report(f"{host.name}: replace what an earlier run left ({container.state})")
+    create(podman, host, image, public_key)
+    return True
 
 
 def create(podman: Podman, host: Host, image: str, public_key: str) -> None:

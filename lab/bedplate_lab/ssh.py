@@ -40,7 +40,6 @@ def ensure_key() -> str:
             (directory / "id_ed25519.pub").rename(public)
             (directory / "id_ed25519").rename(key())
         paths.state("ssh-new").rmdir()
-    CONTROL_DIRECTORY.mkdir(mode=0o700, exist_ok=True)
     return public.read_text().strip()
 
 
@@ -70,6 +69,7 @@ def common_args() -> str:
 
 def command(address: str, remote: str | None = None, *, tty: bool = False, options_first: tuple[str, ...] = ()) -> list[str]:
     """The command line that logs in to a host, or runs `remote` (one shell command) there."""
+    CONTROL_DIRECTORY.mkdir(mode=0o700, exist_ok=True)
     arguments = ["ssh", *options_first, *options(), "-i", str(key())]
     if tty:
         arguments.append("-t")

@@ -49,7 +49,7 @@ def depots(containers: Mapping[str, Container]) -> dict[str, str]:
 
 def status(lab: State, podman: Podman) -> dict[str, Any]:
     """All `status` shows, as data: `hosts`, `depot`, and `cluster`: "ok" or why it did not answer."""
-    containers = podman.containers()
+    containers = podman.containers() if lab.hosts() else {}
     nodes: dict[str, Node] = {}
     answer = "ok"
     try:

@@ -7,7 +7,23 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
-from bedplate_lab import hostimage, hosts, machine, network, paths, site, ssh, state, summary, traces
+from bedplate_lab import (
+    aptrepo,
+    ca,
+    depot,
+    hostimage,
+    hosts,
+    inventory,
+    machine,
+    network,
+    paths,
+    serve,
+    site,
+    ssh,
+    state,
+    summary,
+    traces,
+)
 from bedplate_lab.errors import LabError
 from bedplate_lab.podman import Podman
 from bedplate_lab.state import State
@@ -43,13 +59,7 @@ def up(options: Options, steps: Steps, podman: Podman | None = None) -> None:
 
 def prepare(steps: Steps, podman: Podman) -> None:
     """Everything before the first host: the machine's programs and limits, the key, the network."""
-    machine.check()
-    lacking = machine.missing()
-    if lacking:
-        with steps.step("install what the machine lacks") as report:
-            machine.install(lacking, report)
-        with state.update() as record:
-            record.packages = sorted({*record.packages, *lacking})
+    _programs(steps)
     with steps.step("check the machine") as report:
         machine.check_podman()
         machine.check_space()
@@ -60,6 +70,26 @@ def prepare(steps: Steps, podman: Podman) -> None:
             report(line)
         ssh.ensure_key()
         network.ensure(podman)
+
+
+def _programs(steps: Steps) -> None:
+    machine.check()
+    lacking = machine.missing()
+    if lacking:
+        with steps.step("install what the machine lacks") as report:
+            machine.install(lacking, report)
+        with state.update() as record:
+            record.packages = sorted({*record.packages, *lacking})
+
+
+def build(options: Options, steps: Steps) -> None:
+    """Fill the cache and the depot's content, and start nothing. Raises LabError."""
+    with paths.lock("lab"), steps.shown():
+        _programs(steps)
+        with steps.step("base host image") as report:
+            hostimage.build(report)
+        with steps.step("packages and images") as report:
+            depot.prepare(options.source or "build", report, options.upstream_url)
 
 
 def choose(options: Options) -> State:
@@ -88,7 +118,7 @@ def choose(options: Options) -> State:
 
 
 def _boot_and_fill(lab: State, steps: Steps, podman: Podman) -> list[str]:
-    """Boot the hosts beside building what the depot holds, then write the inventory; names of hosts made or started."""
+    """Boot the hosts beside filling and starting the depot, then write the inventory; names of hosts made or started."""
     public_key = ssh.ensure_key()
     made: list[str] = []
 
@@ -99,7 +129,16 @@ def _boot_and_fill(lab: State, steps: Steps, podman: Podman) -> list[str]:
         with steps.step(f"hosts: {names or 'none'}") as report:
             made.extend(hosts.ensure(podman, lab.hosts(), image, public_key, report))
 
-    side_by_side(boot)
+    def fill() -> None:
+        with steps.step("packages and images") as report:
+            depot.prepare(lab.source, report, lab.upstream_url or None)
+        with steps.step("depot") as report:
+            serve.start(podman, report)
+
+    side_by_side(boot, fill)
+    with steps.step("inventory") as report:
+        known = inventory.Depot(ca.ensure().pem, aptrepo.public_key(depot.content() / "apt"))
+        report("written" if inventory.write(lab.planned(), known) else "unchanged")
     return made
 
 
