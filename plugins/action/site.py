@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Validate the whole site on the controller and set the fact ``bedplate``; contacts no host."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Optional
+
+from ansible.errors import AnsibleError
+from ansible.plugins.action import ActionBase
+
+from ansible_collections.bedplate.metal.plugins.plugin_utils.site.checks import CREATE, PURPOSES
+from ansible_collections.bedplate.metal.plugins.plugin_utils.site.resolve import ResolveError
+from ansible_collections.bedplate.metal.plugins.plugin_utils.site.validate import validate
+from ansible_collections.bedplate.metal.plugins.plugin_utils.site.yamlfile import Path
+
+
+class HostVarsResolver:
+    """Resolves templates as a task on the host they belong to would."""
+
+    def __init__(self, hostvars: Mapping[str, Any]) -> None:
+        """Take the magic variable ``hostvars``."""
+        self.hostvars = hostvars
+
+    def value(self, host: str, path: Path) -> Any:
+        """See :class:`Resolver`."""
+        try:
+            value: Any = self.hostvars[host]
+            for part in path:
+                value = value[part]
+            return value
+        except (AnsibleError, LookupError) as error:
+            raise ResolveError(" ".join(str(error).split())) from error
+
+
+class ActionModule(ActionBase):
+    """The action ``bedplate.metal.site``. Option: purpose, what the playbook is about to do."""
+
+    TRANSFERS_FILES = False
+    _requires_connection = False
+    _supports_check_mode = True
+    _VALID_ARGS = frozenset(("purpose",))
+
+    def run(self, tmp: Optional[str] = None, task_vars: Optional[dict[str, Any]] = None) -> dict[str, Any]:
+        super().run(tmp, task_vars)
+        variables = task_vars or {}
+        purpose = str(self._task.args.get("purpose", CREATE))
+        if purpose not in PURPOSES:
+            return {"failed": True, "msg": f"purpose = {purpose}: must be one of {', '.join(PURPOSES)}"}
+        sources = [str(source) for source in variables.get("ansible_inventory_sources") or []]
+        found = validate(sources, HostVarsResolver(variables["hostvars"]), purpose)
+        result: dict[str, Any] = {"changed": False, "problems": [problem.public() for problem in found.problems]}
+        if found.warnings:
+            result["warnings"] = [str(problem) for problem in found.warnings]
+        if found.bedplate is None:
+            lines = "\n".join(f"  {problem}" for problem in found.errors)
+            count = len(found.errors)
+            result["failed"] = True
+            result["msg"] = f"the site's data has {count} error{'s' if count != 1 else ''}; no host was contacted:\n{lines}"
+        else:
+            result["ansible_facts"] = {"bedplate": found.bedplate}
+        return result

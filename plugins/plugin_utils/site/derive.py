@@ -1,0 +1,239 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What every host should be, as role variables, from validated site data. Pure; holds no secrets.
+
+Credentials of registries stay in the inventory: the role variable joins them when it is used
+(filter ``bedplate.metal.registry_credentials``).
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from typing import Any, Optional
+
+from . import kubeadm_config
+from .audit_policy import DEFAULT_RULES
+from .check_network import node_ip
+from .gather import Gathered, SiteHost
+from .kubelet_config import pool_fragment
+from .model import Site
+from .model_pool import RDMA_FABRICS, GpuPool
+from .versions import Versions
+
+POOL_PREFIX = "pool.bedplate.dev"
+TOPOLOGY_PREFIX = "topology.bedplate.dev"
+RESTRICTED_PREFIX = "pool.node-restriction.kubernetes.io"
+"""Labels a kubelet cannot set on its own node (admission plugin NodeRestriction)."""
+LABELLED_SPEC = ("accelerator", "topology", "fabric", "workload", "sharing")
+UNACCEPTED = {"key": "bedplate.dev/unaccepted", "effect": "NoSchedule"}
+CONTROL_PLANE_TAINT = {"key": "node-role.kubernetes.io/control-plane", "effect": "NoSchedule"}
+MODULES = ("overlay", "br_netfilter")
+SYSCTL: dict[str, int] = {"net.bridge.bridge-nf-call-iptables": 1, "net.bridge.bridge-nf-call-ip6tables": 1, "net.ipv4.ip_forward": 1}
+SYSCTL_IPV6: dict[str, int] = {"net.ipv6.conf.all.forwarding": 1}
+
+
+class Derivation:
+    """Derives the fact ``bedplate`` from a site without errors."""
+
+    def __init__(self, found: Gathered, versions: Versions) -> None:
+        """Settle once what all hosts share."""
+        self.found = found
+        self.site: Site = found.site()
+        self.versions = versions
+        self.node_ranges = [ipaddress.ip_network(cidr) for cidr in self.site.network.node_cidrs]
+        self.control_planes = [host.name for host in found.control_planes()]
+        first = found.hosts[self.control_planes[0]]
+        self.endpoint = {
+            "name": self.site.cluster.endpoint.name,
+            "port": self.site.cluster.endpoint.port,
+            "address": self.site.cluster.endpoint.address or self._address(first),
+        }
+        self.configuration = kubeadm_config.cluster_configuration(self.site, versions, self.endpoint["address"])
+        self.kubelet = kubeadm_config.kubelet_configuration(self.site)
+        self.kube_proxy = kubeadm_config.kube_proxy_configuration(self.site)
+        self.proxy = self._proxy()
+        self.shared = self._shared_roles()
+
+    def fact(self) -> dict[str, Any]:
+        """Return the fact: cluster, pools, hosts."""
+        return {
+            "cluster": self._cluster(),
+            "pools": {name: self._pool(name) for name in self.found.pools},
+            "hosts": {host.name: self._host(host) for host in self.found.hosts.values()},
+        }
+
+    def _cluster(self) -> dict[str, Any]:
+        cluster, network = self.site.cluster, self.site.network
+        return {
+            "name": cluster.name,
+            "domain": cluster.domain,
+            "endpoint": self.endpoint,
+            "kubernetes_version": cluster.kubernetes_version,
+            "image_registry": cluster.image_registry,
+            "dns_address": kubeadm_config.dns_address(self.site),
+            "control_planes": self.control_planes,
+            "node_cidrs": network.node_cidrs,
+            "pod_cidrs": network.pod_cidrs,
+            "service_cidrs": network.service_cidrs,
+        }
+
+    def _pool(self, name: str) -> dict[str, Any]:
+        pool = self.found.pools[name]
+        spec = pool.spec.model_dump(mode="json") if pool.spec else {}
+        return {"hosts": pool.hosts, "spec": spec, "taints": self._pool_taints(name, pool.spec)}
+
+    def _pool_taints(self, name: str, spec: Optional[GpuPool]) -> list[dict[str, str]]:
+        if spec is None:
+            return []
+        if spec.taints is None:
+            return [{"key": f"{POOL_PREFIX}/name", "value": name, "effect": "NoSchedule"}]
+        return [taint.model_dump(exclude_none=True) for taint in spec.taints]
+
+    def _address(self, host: SiteHost) -> Optional[str]:
+        return node_ip(host, self.node_ranges)
+
+    def _host(self, host: SiteHost) -> dict[str, Any]:
+        spec = self.found.pools[host.pool].spec if host.pool in self.found.pools else None
+        control_plane = host.kind == "control-plane"
+        taints = self._pool_taints(host.pool, spec)
+        if control_plane and not self.site.cluster.control_plane_schedulable:
+            taints = [CONTROL_PLANE_TAINT, *taints]
+        labels = self._labels(host, spec)
+        return {
+            "pool": host.pool,
+            "kind": host.kind,
+            "rack": host.data.rack,
+            "block": host.data.block,
+            "node_ip": self._address(host),
+            "labels": labels,
+            "node_restriction_labels": {f"{RESTRICTED_PREFIX}/name": host.pool},
+            "taints": taints,
+            "roles": self._roles(host, spec, labels, [*taints, UNACCEPTED]),
+        }
+
+    def _labels(self, host: SiteHost, spec: Optional[GpuPool]) -> dict[str, str]:
+        labels = {f"{POOL_PREFIX}/name": host.pool}
+        if spec is not None:
+            labels.update({f"{POOL_PREFIX}/{key}": str(getattr(spec, key)) for key in LABELLED_SPEC})
+        places = {"rack": host.data.rack, "block": host.data.block}
+        return {**labels, **{f"{TOPOLOGY_PREFIX}/{key}": value for key, value in places.items() if value is not None}}
+
+    def _roles(
+        self, host: SiteHost, spec: Optional[GpuPool], labels: dict[str, str], taints: list[dict[str, str]]
+    ) -> dict[str, dict[str, Any]]:
+        address = self._address(host)
+        roles = {name: dict(options) for name, options in self.shared.items()}
+        roles["preflight"].update(kind=host.kind, node_ip=address or "")
+        roles["container_runtime"].update(memlock="infinity" if spec and spec.fabric in RDMA_FABRICS else "")
+        addresses = [a for a in (address, host.data.node_ip_secondary) if a]
+        roles["kubelet"].update(node_ip=",".join(addresses), dropins=self._dropins(spec))
+        if host.kind == "control-plane":
+            first = host.name == self.control_planes[0]
+            roles["control_plane"].update(
+                mode="init" if first else "join",
+                node_name=host.name,
+                init=kubeadm_config.init_configuration(host.name, address or "", taints, labels),
+            )
+            del roles["worker"]
+        else:
+            roles["worker"].update(node_name=host.name, labels=labels, taints=taints)
+            del roles["control_plane"]
+        return roles
+
+    def _dropins(self, spec: Optional[GpuPool]) -> dict[str, dict[str, Any]]:
+        """Return drop-ins by file name; kubelet reads them in the order of their names."""
+        dropins = {"20-site.conf": self.site.kubelet.config}
+        if spec is not None:
+            dropins["30-pool.conf"] = pool_fragment(spec, self.site.kubelet.config)
+        return {name: fragment for name, fragment in dropins.items() if fragment}
+
+    def _proxy(self) -> dict[str, Any]:
+        """Return the hosts' proxy, with everything of the cluster reached directly; empty without a proxy."""
+        proxy, cluster, network = self.site.network.proxy, self.site.cluster, self.site.network
+        if proxy is None:
+            return {}
+        direct = [
+            *("localhost", "127.0.0.1", "::1"),
+            *network.pod_cidrs,
+            *network.service_cidrs,
+            *network.node_cidrs,
+            cluster.endpoint.name,
+            *([self.endpoint["address"]] if self.endpoint["address"] else []),
+            *(cluster.domain, f".{cluster.domain}", ".svc"),
+            *proxy.no_proxy,
+        ]
+        return {"http": proxy.http, "https": proxy.https, "no_proxy": list(dict.fromkeys(map(str, direct)))}
+
+    def _shared_roles(self) -> dict[str, dict[str, Any]]:
+        """Return role options that are alike on all hosts."""
+        site, cluster, network, versions = self.site, self.site.cluster, self.site.network, self.versions
+        revision = site.packages.kubernetes_revision
+        ipv6 = any(ipaddress.ip_network(cidr).version == 6 for cidr in network.pod_cidrs)
+        sysctl = {**SYSCTL, **(SYSCTL_IPV6 if ipv6 else {}), **site.kernel.sysctl}
+        runtime = site.container_runtime
+        registries = [r.model_dump(exclude={"mirrors": {"__all__": {"username", "password"}}}) for r in site.registries]
+        uris = [uri for repository in site.packages.repositories for uri in repository.uris]
+        mirrors = [mirror.url for registry in site.registries for mirror in registry.mirrors]
+        return {
+            "preflight": {
+                "requirements": site.preflight.model_dump(exclude={"apt_lock_timeout_seconds"}),
+                "node_cidrs": network.node_cidrs,
+                "endpoint": self.endpoint,
+                "time": site.time.model_dump(),
+                "apt_lock_timeout_seconds": site.preflight.apt_lock_timeout_seconds,
+                "depot_uris": [] if self.proxy else list(dict.fromkeys([*uris, *mirrors])),
+            },
+            "repositories": {
+                "apt": [repository.model_dump() for repository in site.packages.repositories],
+                "exclusive": site.packages.exclusive,
+                "ca": [authority.model_dump() for authority in site.packages.authorities],
+                "proxy": self.proxy,
+            },
+            "kernel": {
+                "modules": list(dict.fromkeys([*MODULES, *site.kernel.modules])),
+                "sysctl": {key: str(value) for key, value in sysctl.items()},
+                "swap": site.kernel.swap,
+                "limits": site.kernel.limits,
+                "packages": site.kernel.packages,
+            },
+            "container_runtime": {
+                "package": runtime.package,
+                "version": runtime.version,
+                "runc_package": runtime.runc_package,
+                "sandbox_image": versions.image("pause", registry=cluster.image_registry),
+                "registries": registries,
+                "proxy": self.proxy,
+                "restrict_oom_score_adj": runtime.restrict_oom_score_adj,
+            },
+            "kubelet": {
+                "version": f"{cluster.kubernetes_version}-{revision}",
+                "endpoint": {"name": self.endpoint["name"], "address": self.endpoint["address"]},
+                "proxy": self.proxy,
+            },
+            "control_plane": {
+                "cluster": self.configuration,
+                "kubelet_config": self.kubelet,
+                "kube_proxy_config": self.kube_proxy,
+                "audit_policy": {"rules": cluster.audit.rules if cluster.audit.rules is not None else DEFAULT_RULES},
+                "pod_security": cluster.pod_security.model_dump(),
+            },
+            "worker": {"endpoint": kubeadm_config.endpoint(site)},
+            "cni": {
+                "provider": network.cni,
+                "network_policy": network.network_policy,
+                "pod_cidrs": network.pod_cidrs,
+                "endpoint": {"name": self.endpoint["name"], "port": self.endpoint["port"]},
+                "flannel_image": versions.image("flannel"),
+                "flannel_plugin_image": versions.image("flannel-cni-plugin"),
+                "kube_network_policies_image": versions.image("kube-network-policies", registry=cluster.image_registry),
+            },
+            "pool": {},
+            "gate": {
+                "timeout_seconds": site.gate.timeout_seconds,
+                "image": versions.image("agnhost", registry=cluster.image_registry),
+            },
+        }
+
+
+def derive(found: Gathered, versions: Versions) -> dict[str, Any]:
+    """Return the fact ``bedplate`` of a site without errors."""
+    return Derivation(found, versions).fact()

@@ -1,0 +1,293 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The inventory as it is written: groups, hosts and variables with file and line, also of groups that are empty.
+
+Read are YAML inventory files (a file, or a directory of them) and the ``group_vars`` and ``host_vars`` beside them, the way Ansible
+reads them: later files of a directory replace earlier ones, a child group's value replaces its parent's, a host's replaces both.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Optional
+
+from ansible.plugins.inventory import detect_range, expand_hostname_range
+
+from .problem import WARNING, Place, SiteProblem, dotted, shown_path, shown_value
+from .yamlfile import Document, Path, read_document
+
+YAML_ENDINGS = (".yml", ".yaml")
+GROUP_KEYS = ("hosts", "children", "vars")
+ALL = "all"
+BUILT_IN_GROUPS = (ALL, "ungrouped")
+
+
+@dataclass(frozen=True)
+class Variable:
+    """A variable as written: its value and the place of each part, by path below the variable."""
+
+    name: str
+    value: Any
+    places: Mapping[Path, Place]
+
+    @property
+    def place(self) -> Place:
+        """Where the variable's name stands."""
+        return self.places[()]
+
+
+@dataclass
+class Group:
+    """An inventory group. hosts and children map names to the place that puts them into this group."""
+
+    name: str
+    place: Place
+    hosts: dict[str, Place] = field(default_factory=dict)
+    children: dict[str, Place] = field(default_factory=dict)
+    variables: dict[str, Variable] = field(default_factory=dict)
+
+
+@dataclass
+class Inventory:
+    """All groups and hosts, and what was wrong with the files. encrypted: files that cannot be read without a vault password."""
+
+    groups: dict[str, Group] = field(default_factory=dict)
+    host_variables: dict[str, dict[str, Variable]] = field(default_factory=dict)
+    problems: list[SiteProblem] = field(default_factory=list)
+    encrypted: list[str] = field(default_factory=list)
+    _groups_of: Optional[dict[str, list[str]]] = None
+
+    def hosts_of(self, group: str) -> dict[str, Place]:
+        """Return the hosts of a group and of the groups below it, in the order written."""
+        found: dict[str, Place] = {}
+        for name in self._below(group):
+            for host, place in self.groups[name].hosts.items():
+                found.setdefault(host, place)
+        return found
+
+    def _below(self, group: str) -> Iterator[str]:
+        seen: set[str] = set()
+        waiting = [group]
+        while waiting:
+            name = waiting.pop(0)
+            if name in seen or name not in self.groups:
+                continue
+            seen.add(name)
+            yield name
+            waiting.extend(self.groups[name].children)
+
+    def variable(self, host: str, name: str) -> Optional[Variable]:
+        """Return the variable a host sees: its own, else that of its nearest group."""
+        own = self.host_variables.get(host, {}).get(name)
+        if own is not None:
+            return own
+        for group in self.groups_of(host):
+            if name in self.groups[group].variables:
+                return self.groups[group].variables[name]
+        return None
+
+    def groups_of(self, host: str) -> list[str]:
+        """Return the groups that hold a host, nearest first (deeper before higher, as Ansible's precedence has it)."""
+        if self._groups_of is None:
+            depth = self._depths()
+            order = sorted(self.groups, key=lambda g: (-depth.get(g, 1), [-ord(c) for c in g]))
+            self._groups_of = {}
+            for group in order:
+                for name in self.groups if group == ALL else ():
+                    for member in self.groups[name].hosts:
+                        self._add_group(member, ALL)
+                for member in self.hosts_of(group):
+                    self._add_group(member, group)
+        return self._groups_of.get(host, [ALL] if ALL in self.groups else [])
+
+    def _add_group(self, host: str, group: str) -> None:
+        assert self._groups_of is not None
+        groups = self._groups_of.setdefault(host, [])
+        if group not in groups:
+            groups.append(group)
+
+    def _depths(self) -> dict[str, int]:
+        """Return each group's longest distance from ``all``; a loop of groups ends the count."""
+        depth = {ALL: 0}
+        for _round in range(len(self.groups)):
+            before = dict(depth)
+            for name, group in self.groups.items():
+                for child in group.children:
+                    depth[child] = min(max(depth.get(child, 1), depth.get(name, 1) + 1), len(self.groups))
+            if depth == before:
+                break
+        return depth
+
+
+def read_inventory(sources: Iterable[str]) -> Inventory:
+    """Read the inventory sources given to ``ansible-playbook -i`` (files or directories)."""
+    inventory = Inventory()
+    directories: list[str] = []
+    for source in sources:
+        if not os.path.exists(source):
+            place = Place(shown_path(source), 1)
+            inventory.problems.append(SiteProblem(place, "inventory", source, "there is no such file or directory"))
+            continue
+        directory = source if os.path.isdir(source) else os.path.dirname(source) or "."
+        if directory not in directories:
+            directories.append(directory)
+        for path in _inventory_files(source):
+            _read_groups(inventory, path)
+    for directory in directories:
+        _read_variables(inventory, os.path.join(directory, "group_vars"), "group")
+        _read_variables(inventory, os.path.join(directory, "host_vars"), "host")
+    return inventory
+
+
+def _inventory_files(source: str) -> list[str]:
+    if os.path.isfile(source):
+        return [source]
+    names = sorted(n for n in os.listdir(source) if n.endswith(YAML_ENDINGS) and not n.startswith("."))
+    return [os.path.join(source, name) for name in names]
+
+
+def _read_groups(inventory: Inventory, path: str) -> None:
+    if not path.endswith(YAML_ENDINGS):
+        rule = "Bedplate reads inventories written in YAML; convert it: ansible-inventory -i FILE --list --yaml"
+        inventory.problems.append(SiteProblem(Place(shown_path(path), 1), "inventory", os.path.basename(path), rule))
+        return
+    document = _document(inventory, path)
+    if document.value is None:
+        return
+    if not isinstance(document.value, dict):
+        rule = "an inventory file maps group names to hosts, children and vars"
+        inventory.problems.append(SiteProblem(document.places[()], "inventory", shown_value(document.value), rule))
+        return
+    for name, body in document.value.items():
+        _read_group(inventory, document, name, body, (name,))
+
+
+def _read_group(inventory: Inventory, document: Document, name: str, body: Any, path: Path) -> None:
+    group = inventory.groups.setdefault(name, Group(name, document.places[path]))
+    if body is None:
+        return
+    if not isinstance(body, dict):
+        _refuse(inventory, document, path, body, "a group is a mapping with hosts, children or vars")
+        return
+    for key, value in body.items():
+        here = (*path, key)
+        if key not in GROUP_KEYS:
+            _refuse(inventory, document, here, value, f"unknown key of a group{suggestion(key, GROUP_KEYS)}")
+        elif value is None:
+            continue
+        elif not isinstance(value, dict):
+            _refuse(inventory, document, here, value, f"{key} of a group is a mapping (names followed by a colon)")
+        elif key == "hosts":
+            for pattern, variables in value.items():
+                _read_host(inventory, document, group, pattern, variables, (*here, pattern))
+        elif key == "children":
+            for child, child_body in value.items():
+                group.children.setdefault(child, document.places[(*here, child)])
+                _read_group(inventory, document, child, child_body, (*here, child))
+        else:
+            group.variables.update({n: _variable(document, n, v, (*here, n)) for n, v in value.items()})
+
+
+def _read_host(inventory: Inventory, document: Document, group: Group, pattern: str, variables: Any, path: Path) -> None:
+    try:
+        hosts = list(expand_hostname_range(pattern)) if detect_range(pattern) else [pattern]
+    except Exception as error:  # Ansible raises its own and plain errors for a bad range
+        _refuse(inventory, document, path, pattern, f"this range of host names cannot be read: {error}")
+        return
+    if variables is not None and not isinstance(variables, dict):
+        _refuse(inventory, document, path, variables, "a host's variables are a mapping")
+        variables = None
+    for host in hosts:
+        group.hosts.setdefault(host, document.places[path])
+        own = inventory.host_variables.setdefault(host, {})
+        own.update({n: _variable(document, n, v, (*path, n)) for n, v in (variables or {}).items()})
+
+
+def _read_variables(inventory: Inventory, directory: str, kind: str) -> None:
+    if not os.path.isdir(directory):
+        return
+    known = set(inventory.host_variables) if kind == "host" else {*inventory.groups, *BUILT_IN_GROUPS}
+    entries = sorted(name for name in os.listdir(directory) if not name.startswith("."))
+    taken: dict[str, str] = {}
+    for entry in sorted(entries, key=lambda n: not os.path.isdir(os.path.join(directory, n))):
+        path = os.path.join(directory, entry)
+        owner, ending = (entry, "") if os.path.isdir(path) or entry in known else os.path.splitext(entry)
+        if ending and ending not in YAML_ENDINGS:
+            continue
+        place = Place(shown_path(path), 1)
+        if owner in taken:
+            rule = f"Ansible reads only {shown_path(taken[owner])} and ignores this one; move its content there"
+            inventory.problems.append(SiteProblem(place, f"variables of {kind} {owner}", entry, rule))
+            continue
+        taken[owner] = path
+        if owner not in known:
+            hint = suggestion(owner, known)
+            severity = {"severity": WARNING} if not hint else {}
+            rule = f"the inventory has no {kind} of this name, so the file is never used{hint}"
+            inventory.problems.append(SiteProblem(place, f"{kind}_vars", owner, rule, **severity))
+            continue
+        _merge_files(inventory, path, kind, owner)
+
+
+def _merge_files(inventory: Inventory, path: str, kind: str, owner: str) -> None:
+    if kind == "host":
+        target = inventory.host_variables[owner]
+    else:
+        target = inventory.groups.setdefault(owner, Group(owner, Place(shown_path(path), 1))).variables
+    seen: dict[str, Place] = {}
+    for file in _variable_files(path):
+        document = _document(inventory, file)
+        if document.value is None:
+            continue
+        if not isinstance(document.value, dict):
+            _refuse(inventory, document, (), document.value, "a file of variables is a mapping of names to values")
+            continue
+        for name, value in document.value.items():
+            variable = _variable(document, name, value, (name,))
+            if name in seen:
+                rule = f"{name} also stands in {seen[name].file}:{seen[name].line}; only one of the two takes effect"
+                inventory.problems.append(SiteProblem(variable.place, name, "(repeated)", rule))
+            seen[name] = variable.place
+            target[name] = variable
+
+
+def _variable_files(path: str) -> list[str]:
+    if os.path.isfile(path):
+        return [path]
+    found: list[str] = []
+    for name in sorted(n for n in os.listdir(path) if not n.startswith(".") and not n.endswith("~")):
+        inner = os.path.join(path, name)
+        if os.path.isdir(inner):
+            found.extend(_variable_files(inner))
+        elif os.path.splitext(name)[1] in ("", *YAML_ENDINGS):
+            found.append(inner)
+    return found
+
+
+def _document(inventory: Inventory, path: str) -> Document:
+    document = read_document(path)
+    inventory.problems.extend(document.problems)
+    if document.encrypted:
+        inventory.encrypted.append(shown_path(path))
+    return document
+
+
+def _variable(document: Document, name: str, value: Any, path: Path) -> Variable:
+    size = len(path)
+    if not isinstance(value, (dict, list)):
+        return Variable(name, value, {(): document.places[path]})
+    places = {p[size:]: place for p, place in document.places.items() if p[:size] == path}
+    return Variable(name, value, places)
+
+
+def _refuse(inventory: Inventory, document: Document, path: Path, value: Any, rule: str) -> None:
+    key = dotted(path) or "file"
+    inventory.problems.append(SiteProblem(document.places[path], key, shown_value(value), rule))
+
+
+def suggestion(word: str, known: Iterable[str]) -> str:
+    """Return ``; did you mean X?`` for a word close to a known one, else nothing."""
+    close = difflib.get_close_matches(str(word), sorted(known), n=1, cutoff=0.7)
+    return f"; did you mean {close[0]}?" if close else ""

@@ -1,0 +1,191 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The whole of the site data: the sections an inventory's ``group_vars/all`` may hold.
+
+The JSON schema for editors and docs/site-data.md come from these classes.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, Optional
+
+from pydantic import Field
+
+from .model_cluster import Cluster, KubeletSettings, KubeProxySettings, Network
+from .model_host import ContainerRuntime, Kernel, Packages, Preflight, Registry, Time
+from .types import Label, LabelValue, Quantity, Shape, Text, Url
+
+Money = Annotated[float, Field(ge=0, strict=False)]
+
+
+class Gate(Shape):
+    """The checks a node passes before it takes work."""
+
+    timeout_seconds: Annotated[int, Field(ge=10)] = 180
+    """How long a node's checks may take."""
+
+
+class Unsupported(Shape):
+    """A combination outside a vendor's support that the site runs on purpose."""
+
+    row: Text
+    """Row of the compatibility table."""
+    reason: Text
+    """Why the site runs it."""
+
+
+class MonthlyCost(Shape):
+    """Costs per month in the site's currency, beside those of the pools."""
+
+    network: Money = 0
+    """Switches, links, transit."""
+    storage: Money = 0
+    """Shared storage."""
+    support: Money = 0
+    """Support contracts."""
+    operations: Money = 0
+    """People who run the site."""
+
+
+class ReferencePrice(Shape):
+    """A price to compare the site's own with."""
+
+    name: Text
+    """What is compared, for example "rented H100"."""
+    unit: Literal["gpu_hour", "million_tokens", "request"]
+    """Unit of the price."""
+    price: Money
+    """Price of one unit in the site's currency."""
+
+
+class Cost(Shape):
+    """What the site costs."""
+
+    currency: Annotated[str, Field(pattern="^[A-Z]{3}$")]
+    """Currency of every price, as ISO 4217 names it, for example EUR."""
+    monthly: MonthlyCost = MonthlyCost()
+    """Costs per month."""
+    reference_prices: list[ReferencePrice] = []
+    """Prices to compare with."""
+
+
+class QueuePool(Shape):
+    """A queue's share of a pool."""
+
+    pool: Text
+    """Name of the pool."""
+    gpus: Annotated[int, Field(ge=0)]
+    """GPUs the queue owns there."""
+    borrow: Optional[Annotated[int, Field(ge=0)]] = None
+    """GPUs it may borrow from its cohort at most; left out, no limit."""
+
+
+class Queue(Shape):
+    """A queue that work is submitted to."""
+
+    name: Label
+    """Name of the queue."""
+    cohort: Optional[Label] = None
+    """Queues of one cohort lend each other what they do not use."""
+    pools: Annotated[list[QueuePool], Field(min_length=1)]
+    """Shares of pools."""
+
+
+class TenantQuota(Shape):
+    """Limits of a tenant's namespace."""
+
+    gpus: Optional[Annotated[int, Field(ge=0)]] = None
+    """GPUs."""
+    cpus: Optional[Annotated[int, Field(ge=1)]] = None
+    """CPUs."""
+    memory: Optional[Quantity] = None
+    """Memory, for example "512Gi"."""
+    storage: Optional[Quantity] = None
+    """Claimed storage, for example "10Ti"."""
+
+
+class Tenant(Shape):
+    """A team with a namespace of its own."""
+
+    name: Label
+    """Name of the team and of its namespace."""
+    owner: Optional[LabelValue] = None
+    """Cost owner; left out, the team."""
+    groups: list[Text] = []
+    """Groups of the identity provider whose members belong to the team."""
+    queues: list[Text] = []
+    """Queues the team may submit to."""
+    quota: TenantQuota = TenantQuota()
+    """Limits of the namespace."""
+
+
+class Storage(Shape):
+    """A place for data."""
+
+    name: Label
+    """Name, also that of the storage class."""
+    kind: Literal["local", "nfs", "csi", "object"]
+    """local: a pool's NVMe volume; nfs; csi: a driver's chart; object: an S3 endpoint."""
+    server: Optional[Text] = None
+    """NFS server."""
+    path: Optional[Text] = None
+    """Exported path, or the local volume's mount."""
+    endpoint: Optional[Url] = None
+    """Address of the object store."""
+    tenants: list[Text] = []
+    """Tenants that may use it; none named: all."""
+
+
+class Monitor(Shape):
+    """A part of monitoring."""
+
+    name: Label
+    """Name."""
+    kind: Literal["prometheus", "alertmanager", "exporter", "receiver"]
+    """What it is."""
+    endpoint: Optional[Url] = None
+    """Address, where it runs elsewhere."""
+    retention_days: Optional[Annotated[int, Field(ge=1)]] = None
+    """Days of data kept."""
+
+
+class Site(Shape):
+    """All sections of the site data."""
+
+    cluster: Cluster
+    """The Kubernetes cluster."""
+    network: Network
+    """Address ranges and the network of pods."""
+    packages: Packages = Packages()
+    """Where packages come from."""
+    registries: list[Registry] = []
+    """Image registries and their mirrors."""
+    time: Time = Time()
+    """The hosts' clock."""
+    kubelet: KubeletSettings = KubeletSettings()
+    """Settings of every kubelet."""
+    kube_proxy: KubeProxySettings = KubeProxySettings()
+    """Settings of kube-proxy."""
+    container_runtime: ContainerRuntime = ContainerRuntime()
+    """containerd."""
+    kernel: Kernel = Kernel()
+    """The hosts' kernel."""
+    preflight: Preflight = Preflight()
+    """What a host must have before anything changes on it."""
+    gate: Gate = Gate()
+    """The checks a node passes before it takes work."""
+    accept_unsupported: list[Unsupported] = []
+    """Unsupported combinations the site runs on purpose."""
+    cost: Optional[Cost] = None
+    """What the site costs."""
+    queues: list[Queue] = []
+    """Queues."""
+    tenants: list[Tenant] = []
+    """Teams."""
+    storage: list[Storage] = []
+    """Places for data."""
+    monitoring: list[Monitor] = []
+    """Parts of monitoring."""
+
+
+SECTIONS = tuple(Site.model_fields)
+

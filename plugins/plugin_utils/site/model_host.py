@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Site data of the hosts: packages, registries, clock, runtime, kernel, preflight."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, Optional, Union
+
+from pydantic import Field, SecretStr, model_validator
+
+from .types import FileName, IpAddress, LabelValue, Pem, Shape, SigningKey, Text, Url
+
+Distribution = Literal["debian-12", "debian-13", "ubuntu-22.04", "ubuntu-24.04"]
+
+
+class Repository(Shape):
+    """A signed apt repository."""
+
+    name: FileName
+    """Short name; the source's file is /etc/apt/sources.list.d/bedplate-<name>.sources."""
+    uris: Annotated[list[Url], Field(min_length=1)]
+    """Where the repository is."""
+    suites: Annotated[list[Text], Field(min_length=1)]
+    """Suites, for example [bookworm]; a flat repository has ["/"]."""
+    components: list[Text] = []
+    """Components, for example [main]; none for a flat repository."""
+    signing_key: SigningKey
+    """The public key the repository is signed with, ASCII-armoured."""
+
+
+class Authority(Shape):
+    """A certificate authority that hosts trust."""
+
+    name: FileName
+    """Short name; the file is /usr/local/share/ca-certificates/bedplate-<name>.crt."""
+    pem: Pem
+    """The authority's certificate."""
+
+
+class Packages(Shape):
+    """Where packages come from."""
+
+    repositories: list[Repository] = []
+    """Repositories the hosts use."""
+    exclusive: bool = False
+    """Use these repositories alone; sources found on the host are set aside."""
+    authorities: list[Authority] = []
+    """Certificate authorities of repositories, registries and proxies."""
+    kubernetes_revision: Text = "1.1"
+    """Package revision behind Kubernetes' version (1.36.3-1.1 at pkgs.k8s.io)."""
+
+
+class Mirror(Shape):
+    """A place that serves a registry's images."""
+
+    url: Url
+    """Address of the mirror, with its path where it has one."""
+    ca: Optional[Pem] = None
+    """Certificate authority of the mirror; left out, those the host trusts."""
+    override_path: bool = False
+    """The address already holds the API's path (/v2/...), as with one mirror for many registries."""
+    username: Optional[Text] = None
+    """User at the mirror."""
+    password: Optional[SecretStr] = None
+    """Password at the mirror; keep it in an encrypted file or a lookup."""
+    skip_verify: bool = False
+    """Take any certificate; ca is the better way."""
+
+    @model_validator(mode="after")
+    def _both(self) -> Mirror:
+        if (self.username is None) != (self.password is None):
+            raise ValueError("needs username and password together, or neither")
+        return self
+
+
+class Registry(Shape):
+    """An upstream image registry and the mirrors tried in its place."""
+
+    host: Text
+    """Name of the registry as images are named by it, for example docker.io."""
+    mirrors: Annotated[list[Mirror], Field(min_length=1)]
+    """Mirrors in the order they are tried."""
+
+
+class Time(Shape):
+    """The hosts' clock."""
+
+    servers: list[Text] = []
+    """NTP servers (names or addresses) the offset is measured against; none: it is not measured."""
+    max_offset_seconds: Annotated[int, Field(ge=1)] = 5
+    """Largest offset accepted before a host joins."""
+    service_required: bool = True
+    """Whether a host must run a time service."""
+
+
+class ContainerRuntime(Shape):
+    """containerd."""
+
+    package: Text = "containerd"
+    """Package that brings containerd (containerd.io in Docker's repository)."""
+    version: Optional[Text] = None
+    """Exact package version, in quotes; left out, the repository's candidate."""
+    runc_package: Optional[Text] = "runc"
+    """Package that brings runc; null where containerd's package carries it."""
+    restrict_oom_score_adj: bool = False
+    """Do not lower a container's OOM score below containerd's own (machines that forbid it)."""
+
+
+class Kernel(Shape):
+    """The hosts' kernel."""
+
+    modules: list[Text] = []
+    """More modules to load, now and at boot (overlay and br_netfilter are loaded anyway)."""
+    sysctl: dict[str, Union[int, str]] = {}
+    """More kernel parameters; they win over Bedplate's."""
+    swap: Literal["off", "keep"] = "off"
+    """off (in quotes): no swap, now and after a reboot."""
+    limits: dict[str, Any] = {}
+    """Limits of login sessions (limits.conf items), for example {memlock: unlimited}."""
+    packages: list[Text] = []
+    """More packages every host gets."""
+
+
+class Preflight(Shape):
+    """What a host must have before anything changes on it."""
+
+    min_disk_bytes: Annotated[int, Field(ge=0)] = 20_000_000_000
+    """Free space wanted below /var."""
+    min_memory_bytes: Annotated[int, Field(ge=0)] = 1_800_000_000
+    """Memory wanted (kubeadm's own limit for a control plane is 1.7 GB)."""
+    distributions: Annotated[list[Distribution], Field(min_length=1)] = ["debian-12", "debian-13", "ubuntu-22.04", "ubuntu-24.04"]
+    """Operating systems accepted."""
+    apt_lock_timeout_seconds: Annotated[int, Field(ge=1)] = 300
+    """How long apt's lock is waited for."""
+
+
+class HostData(Shape):
+    """What a host itself carries in the inventory."""
+
+    rack: Optional[LabelValue] = None
+    """Rack the host stands in, in quotes when it is a number; becomes topology.bedplate.dev/rack."""
+    block: Optional[LabelValue] = None
+    """Block of racks that share a switch layer; becomes topology.bedplate.dev/block."""
+    node_ip: Optional[IpAddress] = None
+    """The host's address in the cluster; left out, ansible_host where that is an address out of network.node_cidrs."""
+    node_ip_secondary: Optional[IpAddress] = None
+    """The host's address of the other family in a dual-stack cluster."""

@@ -1,0 +1,212 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Site data of a pool of GPU nodes, in the operator's words. It becomes labels, taints, flavors, quotas and cost tags."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Any, Literal, Optional
+
+from pydantic import Field, model_validator
+
+from .types import AbsolutePath, CountOrPercent, LabelKey, LabelValue, Percent, Quantity, Shape, Text, share_percent
+
+Effect = Literal["NoSchedule", "PreferNoSchedule", "NoExecute"]
+RDMA_FABRICS = ("infiniband", "roce")
+
+
+class Driver(Shape):
+    """The NVIDIA driver of the pool."""
+
+    branch: Text
+    """Driver branch, in quotes, for example "580"."""
+    version: Optional[Text] = None
+    """Exact driver version, in quotes; fabric manager is held at the same."""
+    modules: Literal["open", "proprietary"] = "open"
+    """Kind of kernel modules."""
+
+    @model_validator(mode="after")
+    def _branch(self) -> Driver:
+        if self.version is not None and self.version.split(".")[0] != self.branch:
+            raise ValueError(f"version {self.version} is not of branch {self.branch}")
+        return self
+
+
+class Disks(Shape):
+    """Which disks are meant: by serial numbers or by a rule, never by device name (those change at boot)."""
+
+    serials: list[Text] = []
+    """Serial numbers."""
+    min_size: Optional[Quantity] = None
+    """Every blank NVMe disk of at least this size."""
+    model: Optional[Text] = None
+    """Every blank NVMe disk whose model contains this."""
+
+    @model_validator(mode="after")
+    def _some(self) -> Disks:
+        if not self.serials and self.min_size is None and self.model is None:
+            raise ValueError("names no disk: give serials, or a rule (min_size, model)")
+        return self
+
+
+class Volume(Shape):
+    """A local volume over NVMe disks."""
+
+    disks: Disks
+    """The disks."""
+    layout: Literal["single", "raid0", "raid1", "raid10"] = "single"
+    """How they are joined."""
+    filesystem: Literal["xfs", "ext4"] = "xfs"
+    """File system made on the volume."""
+    mount: AbsolutePath
+    """Where it is mounted."""
+
+
+class Nic(Shape):
+    """A network card of every node of the pool."""
+
+    name: Text
+    """Device or rail name."""
+    fabric: Literal["infiniband", "roce", "ethernet"] = "ethernet"
+    """What it is attached to."""
+    speed_gbps: Optional[Annotated[int, Field(ge=1)]] = None
+    """Link speed wanted, in Gb/s."""
+
+
+class Reserved(Shape):
+    """What the operating system and Kubernetes keep for themselves."""
+
+    cpus: Optional[Text] = None
+    """CPUs kept off pods, as a list in quotes, for example "0-3,64-67"."""
+    memory: Optional[Quantity] = None
+    """Memory kept off pods, for example "16Gi"."""
+
+    @model_validator(mode="after")
+    def _cpu_list(self) -> Reserved:
+        if self.cpus is not None and not re.fullmatch(r"\d+(-\d+)?(,\d+(-\d+)?)*", self.cpus):
+            raise ValueError('cpus must be a list of CPU numbers and ranges in quotes, for example "0-3,64-67"')
+        return self
+
+
+class PoolKubelet(Shape):
+    """Resource managers of the pool's kubelets."""
+
+    cpu_manager: Literal["none", "static"] = "none"
+    """static: whole CPUs for pods of class Guaranteed."""
+    memory_manager: Literal["None", "Static"] = "None"
+    """Static: memory pinned to NUMA nodes; needs reserved.memory."""
+    topology_manager: Literal["none", "best-effort", "restricted", "single-numa-node"] = "none"
+    """How strictly CPUs, memory and devices must share a NUMA node."""
+    reserved: Reserved = Reserved()
+    """CPUs and memory kept off pods."""
+    config: dict[str, Any] = {}
+    """More fields of KubeletConfiguration for this pool alone."""
+
+    @model_validator(mode="after")
+    def _needs(self) -> PoolKubelet:
+        if self.cpu_manager == "static" and self.reserved.cpus is None:
+            raise ValueError("cpu_manager static needs reserved.cpus: the kubelet refuses to start without reserved CPUs")
+        if self.memory_manager == "Static" and self.reserved.memory is None:
+            raise ValueError("memory_manager Static needs reserved.memory")
+        return self
+
+
+class Taint(Shape):
+    """A taint of every node of the pool."""
+
+    key: LabelKey
+    """Key of the taint."""
+    value: Optional[LabelValue] = None
+    """Value of the taint."""
+    effect: Effect
+    """What happens to pods that do not tolerate it."""
+
+
+class Upgrade(Shape):
+    """How rolling work goes through the pool."""
+
+    canary: Annotated[int, Field(ge=0)] = 1
+    """Nodes done first, alone."""
+    waves: Annotated[list[Percent], Field(min_length=1)] = ["25%", "100%"]
+    """Cumulative shares of the pool to finish before the next begins; the last is "100%"."""
+    max_unavailable: CountOrPercent = 1
+    """Most nodes out at once: a count, or a share in quotes."""
+    failure_budget: Annotated[int, Field(ge=0)] = 0
+    """Failed nodes after which the work halts."""
+    drain_timeout_seconds: Annotated[int, Field(ge=1)] = 1800
+    """How long a node's pods may take to leave."""
+
+    @model_validator(mode="after")
+    def _rising(self) -> Upgrade:
+        shares = [share_percent(wave) or 0 for wave in self.waves]
+        if shares != sorted(set(shares)) or shares[-1] != 100:
+            raise ValueError('waves are cumulative: each share larger than the one before, the last "100%"')
+        return self
+
+
+class PoolCost(Shape):
+    """What the pool costs."""
+
+    gpu_hour: Annotated[float, Field(ge=0, strict=False)]
+    """Price of one GPU for one hour, in the site's currency."""
+    owner: LabelValue
+    """Team that pays."""
+
+
+class GpuPool(Shape):
+    """A pool: an inventory group directly under gpu_nodes, whose hosts are alike."""
+
+    accelerator: LabelValue
+    """GPU model and memory, for example h100-80gb."""
+    gpus_per_node: Annotated[int, Field(ge=1, le=72)]
+    """GPUs in every node."""
+    topology: LabelValue
+    """How the GPUs are joined, for example 8gpu-sxm-nvlink or 4gpu-pcie."""
+    fabric: Literal["infiniband", "roce", "ethernet"]
+    """Network between nodes."""
+    workload: Literal["distributed-training", "inference", "dev"]
+    """What the pool is for; training and inference live in pools of their own."""
+    sharing: Literal["full-gpu", "mig", "time-slicing"] = "full-gpu"
+    """How a GPU is shared out."""
+    mig: Optional[dict[str, Annotated[int, Field(ge=1)]]] = None
+    """With sharing mig: instances per GPU by profile, for example {1g.10gb: 7}."""
+    time_slices: Optional[Annotated[int, Field(ge=2)]] = None
+    """With sharing time-slicing: pods per GPU."""
+    cpus: Optional[Annotated[int, Field(ge=1)]] = None
+    """CPUs per node."""
+    numa_nodes: Optional[Annotated[int, Field(ge=1)]] = None
+    """NUMA nodes per node."""
+    memory: Optional[Quantity] = None
+    """Memory per node, for example "2Ti"."""
+    os: Optional[Text] = None
+    """Operating system, for example ubuntu-24.04."""
+    kernel: Optional[Text] = None
+    """Kernel package version, in quotes."""
+    driver: Optional[Driver] = None
+    """NVIDIA driver."""
+    cuda: Optional[Text] = None
+    """CUDA version the pool's images are built for, in quotes."""
+    nics: list[Nic] = []
+    """Network cards of every node."""
+    nvme: dict[str, Volume] = {}
+    """Local volumes by name, for example scratch."""
+    kubelet: PoolKubelet = PoolKubelet()
+    """Resource managers of the kubelet."""
+    taints: Optional[list[Taint]] = None
+    """Taints of the nodes; left out, pool.bedplate.dev/name=<pool>:NoSchedule; [] for none."""
+    upgrade: Upgrade = Upgrade()
+    """How rolling work goes through the pool."""
+    cost: Optional[PoolCost] = None
+    """What the pool costs."""
+
+    @model_validator(mode="after")
+    def _consistent(self) -> GpuPool:
+        if self.kubelet.memory_manager == "Static" and self.numa_nodes is None:
+            raise ValueError("kubelet.memory_manager Static needs numa_nodes: the memory kept off pods is divided among them")
+        match = re.match(r"(\d+)gpu\b", self.topology)
+        if match and int(match[1]) != self.gpus_per_node:
+            raise ValueError(f"topology {self.topology} does not go with gpus_per_node {self.gpus_per_node}")
+        if (self.sharing == "mig") != (self.mig is not None):
+            raise ValueError("mig and sharing: mig go together")
+        if (self.sharing == "time-slicing") != (self.time_slices is not None):
+            raise ValueError("time_slices and sharing: time-slicing go together")
+        return self

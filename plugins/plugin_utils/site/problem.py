@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What validation says: one line per finding, ``file:line: key = value: rule``."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, Optional
+
+ERROR = "error"
+WARNING = "warning"
+
+SHOWN_VALUE_CHARACTERS = 80
+"""A longer value is cut in messages."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a value is written.
+
+    file: path as the operator would type it. line: counted from 1.
+    raw: a scalar's own text (None for a mapping or a list); quoted: it stands in quotes or in a block.
+    opaque: its value cannot be known from the file (encrypted).
+    """
+
+    file: str
+    line: int
+    raw: Optional[str] = None
+    quoted: bool = False
+    opaque: bool = False
+
+
+@dataclass(frozen=True)
+class SiteProblem:
+    """One finding. key: dotted path, e.g. ``network.pod_cidrs[0]``; value: as written, already fit to be shown."""
+
+    place: Place
+    key: str
+    value: str
+    rule: str
+    severity: str = ERROR
+
+    def __str__(self) -> str:
+        return f"{self.place.file}:{self.place.line}: {self.key} = {self.value}: {self.rule}"
+
+    def public(self) -> dict[str, Any]:
+        """Return the finding as JSON types: file, line, key, value, rule, severity."""
+        return {
+            "file": self.place.file,
+            "line": self.place.line,
+            "key": self.key,
+            "value": self.value,
+            "rule": self.rule,
+            "severity": self.severity,
+        }
+
+
+def in_order(problems: Iterable[SiteProblem]) -> list[SiteProblem]:
+    """Return the findings without repeats, by file and line."""
+    return sorted(set(problems), key=lambda p: (p.place.file, p.place.line, p.key, p.rule))
+
+
+def shown_path(path: str) -> str:
+    """Return a path relative to the working directory where it lies below it, else as it is."""
+    relative = os.path.relpath(path)
+    return path if relative.startswith("..") else relative
+
+
+def shown_value(value: Any) -> str:
+    """Return a value as it may stand in a message: one line, cut when long."""
+    if value is None:
+        return "(nothing)"
+    if value is True or value is False:
+        return str(value).lower()
+    text = " ".join(str(value).split()) if isinstance(value, str) else str(value)
+    text = re.sub(r"://[^/@\s]+@", "://(hidden)@", text)
+    if text == "":
+        return '""'
+    return text if len(text) <= SHOWN_VALUE_CHARACTERS else text[:SHOWN_VALUE_CHARACTERS] + "…"
+
+
+def dotted(path: Iterable[Any]) -> str:
+    """Return ``("network", "pod_cidrs", 0)`` as ``network.pod_cidrs[0]``."""
+    text = ""
+    for part in path:
+        text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else str(part)
+    return text

@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Validate an inventory and derive what its hosts should be: the one entry for the action plugin, the command and the tests."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Optional
+
+from .checks import CREATE, check_site
+from .derive import derive
+from .gather import gather
+from .inventory import read_inventory
+from .problem import ERROR, SiteProblem, in_order
+from .resolve import Resolver
+from .versions import Versions, load_versions
+
+
+@dataclass(frozen=True)
+class Validation:
+    """The findings, and the fact ``bedplate`` (None when anything is wrong)."""
+
+    problems: list[SiteProblem]
+    bedplate: Optional[dict[str, Any]]
+
+    @property
+    def errors(self) -> list[SiteProblem]:
+        """Findings that stop."""
+        return [p for p in self.problems if p.severity == ERROR]
+
+    @property
+    def warnings(self) -> list[SiteProblem]:
+        """Findings to know."""
+        return [p for p in self.problems if p.severity != ERROR]
+
+
+def validate(
+    sources: Sequence[str], resolver: Optional[Resolver] = None, purpose: str = CREATE, versions: Optional[Versions] = None
+) -> Validation:
+    """Validate the inventory sources; every finding is reported at once, no host is contacted.
+
+    resolver: resolves templates and encrypted values; without one they are taken as they are. purpose: one of ``PURPOSES``.
+    """
+    versions = versions or load_versions()
+    found = gather(read_inventory(sources), resolver)
+    check_site(found, versions, purpose)
+    problems = in_order(found.problems)
+    wrong = any(problem.severity == ERROR for problem in problems)
+    return Validation(problems, None if wrong else derive(found, versions))
