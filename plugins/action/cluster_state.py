@@ -29,6 +29,7 @@ class ActionModule(ActionBase):
                 "control_plane": {"type": "list", "elements": "str", "required": True},
                 "hosts": {"type": "list", "elements": "str", "default": []},
                 "classify": {"type": "bool", "default": True},
+                "set_facts": {"type": "bool", "default": True},
             }
         )
         search = _SEARCHES.setdefault(str(self._task._uuid), Search())
@@ -42,7 +43,10 @@ class ActionModule(ActionBase):
             return {**result, "failed": True, "msg": f"cluster_state: {error}"}
         observed = {host: _observed(hostvars, host) for host in arguments["hosts"]}
         found = facts(search, arguments["hosts"], observed, arguments["control_plane"], classes=arguments["classify"])
-        return {**result, "changed": False, "asked": True, "ansible_facts": found}
+        result.update(changed=False, asked=True, kubeconfig=found["bedplate_kubeconfig"], source=search.source)
+        if arguments["set_facts"]:
+            result["ansible_facts"] = found
+        return result
 
     def _ask(self, search: Search, host: str, hostvars: Any, cluster: str, task_vars: dict[str, Any]) -> None:
         """Read a control-plane host's admin.conf; its content is never shown, at any verbosity."""

@@ -34,6 +34,10 @@ options:
     description: Whether to return classes; without it only the kubeconfig and the cluster are refreshed.
     type: bool
     default: true
+  set_facts:
+    description: Whether to set facts; without it only kubeconfig and source are returned.
+    type: bool
+    default: true
 author: Bedplate contributors
 """
 
@@ -55,6 +59,14 @@ ansible_facts:
     - C(bedplate_cluster) with exists, reachable, source, ca_sha256, error, init_host and nodes.
     - C(bedplate_classes) by host with class, in_service, node_exists and problem.
     - C(bedplate_joining) with the lists control_plane and worker of hosts that are to join.
-  returned: always
+  returned: when set_facts
   type: dict
+kubeconfig:
+  description: Path of the kubeconfig on the controller, or null.
+  returned: always
+  type: str
+source:
+  description: The control-plane host it came from, or null.
+  returned: always
+  type: str
 """

@@ -76,7 +76,7 @@ def classify(name: str, kubelet: Mapping[str, Any], cluster: Cluster, *, control
     if ca and cluster.ca_sha256 and ca != cluster.ca_sha256:
         problem = (
             f"found kubelet state of another cluster ({kubelet.get('server') or 'server unknown'}, CA {ca[:16]}…); wanted none, "
-            f"or CA {cluster.ca_sha256[:16]}…. Next: take the host out of that cluster by hand ('kubeadm reset'), or of this inventory"
+            f"or CA {cluster.ca_sha256[:16]}…. Next: take it out of that cluster by hand ('kubeadm reset'), or of this inventory"
         )
         return HostClass(FOREIGN, in_service=True, node_exists=node_exists, problem=problem)
     ours = bool(kubelet.get("ours"))

@@ -145,7 +145,7 @@ def node_path(name: str) -> str:
 
 
 def set_server(kubeconfig: str, server: str) -> str:
-    """Return kubeconfig text that dials another address; its certificate is checked for ``kubernetes``, which kubeadm always adds."""
+    """Return kubeconfig text that dials another address; the certificate is checked for ``kubernetes``, which it always has."""
     data = yaml.safe_load(kubeconfig)
     for entry in data["clusters"]:
         entry["cluster"].update({"server": server, "tls-server-name": "kubernetes"})
