@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Optional
 
 from . import rollback
+from .apt import DEFAULT_LOCK_TIMEOUT_SECONDS
 from .containerd_check import CRI_OK, check_configuration, cri_status
 from .containerd_config import DROPIN, MAIN, REGISTRY_DIRECTORY, Settings, Wanted, import_patterns, wanted_files
 from .core import UNKNOWN, BedplateError, Change, Component, Plan, Problem, Record, restart_service
@@ -46,7 +47,7 @@ class Desired:
     registries: tuple[Registry, ...] = ()
     proxy: Mapping[str, Any] = field(default_factory=dict)
     memlock: Optional[str] = None
-    hold: bool = True
+    lock_timeout_seconds: int = DEFAULT_LOCK_TIMEOUT_SECONDS
 
     def unit_dropin(self) -> str:
         """Return the service's drop-in, "" for none."""
@@ -118,7 +119,8 @@ class ContainerRuntime(Component[Desired, Observed]):
     def plan(self, observed: Observed, desired: Desired) -> Plan:
         """Compare; files come before the restart that reads them, and hosts.toml files need none."""
         problems = package_problems(observed.packages, desired.packages) + _version_problems(observed, desired)
-        changes = plan_packages(observed.packages, desired.packages, desired.hold, RESTART)
+        wait = desired.lock_timeout_seconds
+        changes = plan_packages(observed.packages, desired.packages, True, RESTART, lock_timeout_seconds=wait)
         fresh = observed.packages.get(desired.package, PackageState()).version is None
         if fresh:
             unknown = Change(f"file {DROPIN}", observed.files.get(DROPIN), UNKNOWN, RESTART, ConfigureInstalled(desired))

@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Optional
 
 from . import kubelet_config as config
 from . import rollback
+from .apt import DEFAULT_LOCK_TIMEOUT_SECONDS
 from .core import DRAIN, RESTART_KUBELET, BedplateError, Change, Component, Operation, Plan
 from .host import Host
 from .hosts_file import HOSTS, RESOLV_CONF, UPSTREAM_RESOLV_CONF, choose_resolv_conf, contradictions, with_entry
@@ -50,6 +51,7 @@ class Desired:
     extra_packages: tuple[str, ...] = ()
     proxy: Mapping[str, Any] = field(default_factory=dict)
     runtime_endpoint: str = "unix:///run/containerd/containerd.sock"
+    lock_timeout_seconds: int = DEFAULT_LOCK_TIMEOUT_SECONDS
 
     def flags(self) -> str:
         """Return the text of /etc/default/kubelet."""
@@ -134,8 +136,9 @@ class Kubelet(Component[Desired, Observed]):
         restart = frozenset({RESTART_KUBELET}) if observed.joined else frozenset[str]()
         drain = restart | {DRAIN} if observed.joined else restart
         problems = package_problems(observed.packages, desired.packages)
-        changes = plan_packages(observed.packages, desired.packages, True, drain)
-        changes += plan_packages(observed.packages, dict.fromkeys(desired.extra_packages))
+        wait = desired.lock_timeout_seconds
+        changes = plan_packages(observed.packages, desired.packages, True, drain, lock_timeout_seconds=wait)
+        changes += plan_packages(observed.packages, dict.fromkeys(desired.extra_packages), lock_timeout_seconds=wait)
 
         hosts = observed.files[HOSTS] or ""
         problems += contradictions(hosts, desired.endpoint_name, desired.endpoint_address)

@@ -87,17 +87,18 @@ class HostsFile:
 def parse_registries(raw: Any) -> tuple[Registry, ...]:
     """Check and convert the site's registries. Raises ValueError with every mistake, naming older shapes by their names."""
     if isinstance(raw, Mapping):
-        names = ", ".join(str(name) for name in raw)
+        shown = ", ".join(str(name) for name in raw)
         raise ValueError(
-            f"registries: found a mapping ({names}), the shape of containerd's old registry.mirrors; "
+            f"registries: found a mapping ({shown}), the shape of containerd's old registry.mirrors; "
             "wanted a list of {host: …, mirrors: [{url: …}]}"
         )
     mistakes: list[str] = []
     registries: list[Registry] = []
-    for index, item in enumerate(raw or ()):
-        if not isinstance(item, Mapping):
-            mistakes.append(f"registries[{index}]: found {item!r}; wanted {{host: …, mirrors: [{{url: …}}]}}")
+    for index, given in enumerate(raw or ()):
+        if not isinstance(given, Mapping):
+            mistakes.append(f"registries[{index}]: found {given!r}; wanted {{host: …, mirrors: [{{url: …}}]}}")
             continue
+        item = _without_nulls(given)
         where = f"registries[{index}] ({item.get('host') or item.get('prefix') or item.get('name') or 'without host'})"
         mistakes.extend(_unknown(where, item, ("host", "mirrors", "fallback"), OLD_KEYS))
         host = item.get("host")
@@ -178,11 +179,12 @@ def _parse_mirrors(where: str, raw: Any) -> tuple[tuple[Mirror, ...], list[str]]
         return (), [f"{where}.mirrors: found {raw!r}; wanted a list of {{url: …}}"]
     mirrors: list[Mirror] = []
     mistakes: list[str] = []
-    for index, item in enumerate(raw):
+    for index, given in enumerate(raw):
         place = f"{where}.mirrors[{index}]"
-        if not isinstance(item, Mapping):
-            mistakes.append(f"{place}: found {item!r}; wanted {{url: …}} (a bare address is an older shape)")
+        if not isinstance(given, Mapping):
+            mistakes.append(f"{place}: found {given!r}; wanted {{url: …}} (a bare address is an older shape)")
             continue
+        item = _without_nulls(given)
         known = ("url", "ca", "override_path", "username", "password", "skip_verify")
         mistakes += _unknown(place, item, known, OLD_MIRROR_KEYS)
         url = str(item.get("url") or "")
@@ -197,9 +199,14 @@ def _parse_mirrors(where: str, raw: Any) -> tuple[tuple[Mirror, ...], list[str]]
             mistakes.append(f"{place}.ca: found no PEM certificate; wanted its text (-----BEGIN CERTIFICATE-----…), not a path")
         if bool(item.get("username")) != bool(item.get("password")):
             mistakes.append(f"{place}: found only one of username and password; wanted both")
-        options = {name: item[name] for name in known[1:] if item.get(name) is not None}
+        options = {name: item[name] for name in known[1:] if name in item}
         mirrors.append(Mirror(url.rstrip("/"), **options))
     return tuple(mirrors), mistakes
+
+
+def _without_nulls(item: Mapping[str, Any]) -> dict[str, Any]:
+    """Leave out what is not set: Ansible fills every known key in with null."""
+    return {name: value for name, value in item.items() if value is not None}
 
 
 def _unknown(where: str, item: Mapping[str, Any], known: Sequence[str], old: Mapping[str, str]) -> list[str]:
