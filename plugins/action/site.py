@@ -4,11 +4,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Optional
+from typing import Any
 
 from ansible.errors import AnsibleError
 from ansible.plugins.action import ActionBase
-
 from ansible_collections.bedplate.metal.plugins.plugin_utils.site.checks import CREATE, PURPOSES
 from ansible_collections.bedplate.metal.plugins.plugin_utils.site.resolve import ResolveError
 from ansible_collections.bedplate.metal.plugins.plugin_utils.site.validate import validate
@@ -41,7 +40,7 @@ class ActionModule(ActionBase):
     _supports_check_mode = True
     _VALID_ARGS = frozenset(("purpose",))
 
-    def run(self, tmp: Optional[str] = None, task_vars: Optional[dict[str, Any]] = None) -> dict[str, Any]:
+    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         super().run(tmp, task_vars)
         variables = task_vars or {}
         purpose = str(self._task.args.get("purpose", CREATE))
@@ -58,5 +57,14 @@ class ActionModule(ActionBase):
             result["failed"] = True
             result["msg"] = f"the site's data has {count} error{'s' if count != 1 else ''}; no host was contacted:\n{lines}"
         else:
-            result["ansible_facts"] = {"bedplate": found.bedplate}
+            self._set(result, {"bedplate": found.bedplate})
         return result
+
+    def _set(self, result: dict[str, Any], variables: dict[str, Any]) -> None:
+        """Set variables of all hosts of the play, as set_fact does where ansible-core lets actions do so (2.21)."""
+        try:
+            from ansible.plugins.action import VariableLayer
+        except ImportError:
+            result["ansible_facts"] = variables
+        else:
+            self.register_host_variables(variables, VariableLayer.EPHEMERAL_FACT)

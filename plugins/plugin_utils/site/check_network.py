@@ -65,7 +65,7 @@ def _of(ranges: Iterable[Range], kind: str) -> list[Range]:
 
 def _overlaps(found: Gathered, ranges: list[Range]) -> None:
     for first, second in combinations(ranges, 2):
-        if first.network.version != second.network.version or not first.network.overlaps(second.network):  # type: ignore[arg-type]
+        if first.network.version != second.network.version or not first.network.overlaps(second.network):
             continue
         rule = f"overlaps the {second} (network.{second.kind}[{second.index}]); ranges of nodes, pods and Services must be apart"
         found.problem("network", (first.kind, first.index), first.network, f"{KINDS[first.kind]} {rule}")
@@ -77,7 +77,9 @@ def _families(found: Gathered, ranges: list[Range]) -> None:
     for kind, versions in ((POD, pods), (SERVICE, services)):
         if len(versions) == 2 and versions[0] == versions[1]:
             shown = _shown(_of(ranges, kind))
-            found.problem("network", (kind,), shown, "two ranges make a dual-stack cluster: one IPv4 and one IPv6, not two of a family")
+            found.problem(
+                "network", (kind,), shown, "two ranges make a dual-stack cluster: one IPv4 and one IPv6, not two of a family"
+            )
             return
     if pods and services and pods != services:
         rule = f"pods have {_words(pods)}, Services {_words(services)}: both lists need the same families in the same order"
@@ -102,7 +104,9 @@ def _sizes(found: Gathered, ranges: list[Range]) -> None:
         bits = service.network.max_prefixlen - service.network.prefixlen
         if bits > MAX_SERVICE_BITS:
             smallest = service.network.max_prefixlen - MAX_SERVICE_BITS
-            rule = f"a Service range has at most 2^{MAX_SERVICE_BITS} addresses (/{smallest} or longer prefix): kubeadm refuses more"
+            rule = (
+                f"a Service range has at most 2^{MAX_SERVICE_BITS} addresses (/{smallest} or longer prefix): kubeadm refuses more"
+            )
             found.problem("network", (SERVICE, service.index), service.network, rule)
         elif bits < 5:
             found.problem("network", (SERVICE, service.index), service.network, "a Service range has at least 32 addresses")
@@ -173,7 +177,8 @@ def _nodes(found: Gathered, ranges: list[Range]) -> None:
                 continue
             inside = _inside(address, ranges, POD, SERVICE)
             if inside is not None:
-                rule = f"node address lies in the {inside} (network.{inside.kind}[{inside.index}]); the node would drop its own traffic"
+                where = f"network.{inside.kind}[{inside.index}]"
+                rule = f"node address lies in the {inside} ({where}); the node would drop its own traffic"
                 found.problems.append(host.problem(key, text, rule))
             elif key != "ansible_host" and node_ranges and not _inside(address, ranges, NODE):
                 rule = f"must lie in network.node_cidrs ({_shown(node_ranges)})"
@@ -196,7 +201,7 @@ def node_ip(host: SiteHost, node_ranges: Iterable[Network]) -> str | None:
 
 def _address_known(found: Gathered, host: SiteHost, node_ranges: list[Range]) -> None:
     written = host.written.get("node_ip")
-    if written is not None and (written.unknown or host.data.node_ip is None and written.value is not None):
+    if written is not None and (written.unknown or (host.data.node_ip is None and written.value is not None)):
         return  # the model has said so
     if node_ip(host, [r.network for r in node_ranges]) is not None:
         _families_of(found, host, node_ranges)
@@ -204,7 +209,11 @@ def _address_known(found: Gathered, host: SiteHost, node_ranges: list[Range]) ->
     if host.kind != "control-plane":
         return  # preflight takes the only address in the node ranges, or names the candidates
     variable = host.written.get("ansible_host")
-    have = f"ansible_host is {variable.value}, which is no address in the node ranges" if variable else "there is no ansible_host either"
+    have = (
+        f"ansible_host is {variable.value}, which is no address in the node ranges"
+        if variable
+        else "there is no ansible_host either"
+    )
     rule = f"the address of a control-plane host must be known to render the cluster's configuration, and {have}; give node_ip"
     found.problems.append(host.problem("node_ip", "(missing)", rule))
 

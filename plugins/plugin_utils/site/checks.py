@@ -55,9 +55,9 @@ def _etcd_members(found: Gathered, purpose: str) -> None:
     if count <= MAX_ETCD_MEMBERS and count % 2 == 1:
         return
     if count > MAX_ETCD_MEMBERS:
-        rule = f"every control-plane host is an etcd member, and each write waits for a majority: at most {MAX_ETCD_MEMBERS}; use 1, 3 or 5"
+        rule = f"each is an etcd member, and every write waits for a majority of them: at most {MAX_ETCD_MEMBERS}; use 1, 3 or 5"
     else:
-        rule = f"etcd with {count} members survives no more losses than with {count - 1}, and a majority is harder to keep; use 1, 3 or 5"
+        rule = f"{count} etcd members survive no more losses than {count - 1}, and their majority is larger; use 1, 3 or 5"
     severity = ERROR if purpose == CREATE else WARNING
     found.problems.append(SiteProblem(place, CONTROL_PLANE, f"{count} hosts ({', '.join(names)})", rule, severity))
 
@@ -155,9 +155,7 @@ def _unique_in(found: Gathered, section: str, path: tuple[str | int, ...], names
             found.problem(section, (*path, index, key), name, f"stands twice (first as entry {names.index(name)})")
 
 
-def _known(
-    found: Gathered, section: str, path: tuple[str | int, ...], name: str, known: Sequence[str] | None, kind: str
-) -> None:
+def _known(found: Gathered, section: str, path: tuple[str | int, ...], name: str, known: Sequence[str] | None, kind: str) -> None:
     if known is not None and name not in known:
         hint = suggestion(name, known) or f"; known are {', '.join(known) or 'none'}"
         found.problem(section, path, name, f"there is no {kind} of this name{hint}")

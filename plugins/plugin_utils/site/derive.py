@@ -8,7 +8,7 @@ Credentials of registries stay in the inventory: the role variable joins them wh
 from __future__ import annotations
 
 import ipaddress
-from typing import Any, Optional
+from typing import Any
 
 from . import kubeadm_config
 from .audit_policy import DEFAULT_RULES
@@ -27,7 +27,11 @@ LABELLED_SPEC = ("accelerator", "topology", "fabric", "workload", "sharing")
 UNACCEPTED = {"key": "bedplate.dev/unaccepted", "effect": "NoSchedule"}
 CONTROL_PLANE_TAINT = {"key": "node-role.kubernetes.io/control-plane", "effect": "NoSchedule"}
 MODULES = ("overlay", "br_netfilter")
-SYSCTL: dict[str, int] = {"net.bridge.bridge-nf-call-iptables": 1, "net.bridge.bridge-nf-call-ip6tables": 1, "net.ipv4.ip_forward": 1}
+SYSCTL: dict[str, int] = {
+    "net.bridge.bridge-nf-call-iptables": 1,
+    "net.bridge.bridge-nf-call-ip6tables": 1,
+    "net.ipv4.ip_forward": 1,
+}
 SYSCTL_IPV6: dict[str, int] = {"net.ipv6.conf.all.forwarding": 1}
 
 
@@ -42,7 +46,7 @@ class Derivation:
         self.node_ranges = [ipaddress.ip_network(cidr) for cidr in self.site.network.node_cidrs]
         self.control_planes = [host.name for host in found.control_planes()]
         first = found.hosts[self.control_planes[0]]
-        self.endpoint = {
+        self.endpoint: dict[str, Any] = {
             "name": self.site.cluster.endpoint.name,
             "port": self.site.cluster.endpoint.port,
             "address": self.site.cluster.endpoint.address or self._address(first),
@@ -81,14 +85,14 @@ class Derivation:
         spec = pool.spec.model_dump(mode="json") if pool.spec else {}
         return {"hosts": pool.hosts, "spec": spec, "taints": self._pool_taints(name, pool.spec)}
 
-    def _pool_taints(self, name: str, spec: Optional[GpuPool]) -> list[dict[str, str]]:
+    def _pool_taints(self, name: str, spec: GpuPool | None) -> list[dict[str, str]]:
         if spec is None:
             return []
         if spec.taints is None:
             return [{"key": f"{POOL_PREFIX}/name", "value": name, "effect": "NoSchedule"}]
         return [taint.model_dump(exclude_none=True) for taint in spec.taints]
 
-    def _address(self, host: SiteHost) -> Optional[str]:
+    def _address(self, host: SiteHost) -> str | None:
         return node_ip(host, self.node_ranges)
 
     def _host(self, host: SiteHost) -> dict[str, Any]:
@@ -110,7 +114,7 @@ class Derivation:
             "roles": self._roles(host, spec, labels, [*taints, UNACCEPTED]),
         }
 
-    def _labels(self, host: SiteHost, spec: Optional[GpuPool]) -> dict[str, str]:
+    def _labels(self, host: SiteHost, spec: GpuPool | None) -> dict[str, str]:
         labels = {f"{POOL_PREFIX}/name": host.pool}
         if spec is not None:
             labels.update({f"{POOL_PREFIX}/{key}": str(getattr(spec, key)) for key in LABELLED_SPEC})
@@ -118,7 +122,7 @@ class Derivation:
         return {**labels, **{f"{TOPOLOGY_PREFIX}/{key}": value for key, value in places.items() if value is not None}}
 
     def _roles(
-        self, host: SiteHost, spec: Optional[GpuPool], labels: dict[str, str], taints: list[dict[str, str]]
+        self, host: SiteHost, spec: GpuPool | None, labels: dict[str, str], taints: list[dict[str, str]]
     ) -> dict[str, dict[str, Any]]:
         address = self._address(host)
         roles = {name: dict(options) for name, options in self.shared.items()}
@@ -139,7 +143,7 @@ class Derivation:
             del roles["control_plane"]
         return roles
 
-    def _dropins(self, spec: Optional[GpuPool]) -> dict[str, dict[str, Any]]:
+    def _dropins(self, spec: GpuPool | None) -> dict[str, dict[str, Any]]:
         """Return drop-ins by file name; kubelet reads them in the order of their names."""
         dropins = {"20-site.conf": self.site.kubelet.config}
         if spec is not None:
@@ -226,8 +230,8 @@ class Derivation:
                 "flannel_plugin_image": versions.image("flannel-cni-plugin"),
                 "kube_network_policies_image": versions.image("kube-network-policies", registry=cluster.image_registry),
             },
-            "pool": {},
             "gate": {
+                "dns_domain": cluster.domain,
                 "timeout_seconds": site.gate.timeout_seconds,
                 "image": versions.image("agnhost", registry=cluster.image_registry),
             },

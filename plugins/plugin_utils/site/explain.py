@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, Optional, TypeVar, get_args
+from typing import Any, TypeVar, get_args
 
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import ErrorDetails
@@ -29,7 +29,7 @@ _WANTED = {
 }
 
 
-def check(resolved: Resolved, adapter: TypeAdapter[Model]) -> tuple[Optional[Model], list[SiteProblem]]:
+def check[Model](resolved: Resolved, adapter: TypeAdapter[Model]) -> tuple[Model | None, list[SiteProblem]]:
     """Validate a resolved variable; return the model (None when anything is wrong or unknown) and the findings."""
     try:
         return adapter.validate_python(resolved.value), resolved.problems
@@ -44,11 +44,11 @@ def check(resolved: Resolved, adapter: TypeAdapter[Model]) -> tuple[Optional[Mod
 
 def _written(resolved: Resolved, location: Path) -> Path:
     """Return the part of pydantic's location that exists in the data (it also names branches of unions)."""
-    value, path = resolved.value, location[:0]
+    value: Any = resolved.value
+    path = location[:0]
     for part in location:
-        if isinstance(value, dict) and part in value:
-            value = value[part]
-        elif isinstance(value, list) and isinstance(part, int) and part < len(value):
+        entry = isinstance(value, list) and isinstance(part, int) and part < len(value)
+        if entry or (isinstance(value, dict) and part in value):
             value = value[part]
         else:
             return location if part == location[-1] and isinstance(value, dict) else path
@@ -115,7 +115,7 @@ def _sentence(text: str) -> str:
     return text[0].lower() + text[1:].rstrip(".") if text[:2] != text[:2].upper() else text.rstrip(".")
 
 
-def _shape_at(adapter: TypeAdapter[Any], path: Iterable[Any]) -> Optional[type[Shape]]:
+def _shape_at(adapter: TypeAdapter[Any], path: Iterable[Any]) -> type[Shape] | None:
     """Return the model that describes the mapping at a path."""
     current: Any = adapter._type
     for part in (None, *path):
@@ -126,7 +126,7 @@ def _shape_at(adapter: TypeAdapter[Any], path: Iterable[Any]) -> Optional[type[S
     return _shape_in(current)
 
 
-def _shape_in(annotation: Any) -> Optional[type[Shape]]:
+def _shape_in(annotation: Any) -> type[Shape] | None:
     if isinstance(annotation, type) and issubclass(annotation, Shape):
         return annotation
     for argument in get_args(annotation):

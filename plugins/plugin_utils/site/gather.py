@@ -5,7 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Optional
+from functools import cache
+from typing import Any
 
 from pydantic import TypeAdapter
 
@@ -17,7 +18,7 @@ from .model_host import HostData
 from .model_pool import GpuPool
 from .problem import Place, SiteProblem
 from .resolve import Resolved, ResolveError, Resolver, is_template, resolve
-from .types import address_or_none
+from .types import Shape, address_or_none
 
 CONTROL_PLANE = "control_plane"
 SYSTEM_NODES = "system_nodes"
@@ -35,7 +36,7 @@ class SiteHost:
     pool: str
     place: Place
     data: HostData = field(default_factory=HostData)
-    address: Optional[str] = None
+    address: str | None = None
     written: dict[str, Resolved] = field(default_factory=dict)
 
     def problem(self, key: str, value: Any, rule: str, severity: str = "error") -> SiteProblem:
@@ -53,8 +54,8 @@ class Pool:
     name: str
     place: Place
     hosts: list[str]
-    spec: Optional[GpuPool] = None
-    written: Optional[Resolved] = None
+    spec: GpuPool | None = None
+    written: Resolved | None = None
 
 
 @dataclass
@@ -81,7 +82,7 @@ class Gathered:
         self.problems.append(self.written[section].problem(tuple(path), value, rule, severity))
 
 
-def gather(inventory: Inventory, resolver: Optional[Resolver]) -> Gathered:
+def gather(inventory: Inventory, resolver: Resolver | None) -> Gathered:
     """Read sections, pools and hosts out of an inventory."""
     found = Gathered(inventory, problems=list(inventory.problems))
     first = next(iter(inventory.host_variables), None)
@@ -92,7 +93,7 @@ def gather(inventory: Inventory, resolver: Optional[Resolver]) -> Gathered:
     return found
 
 
-def _sections(found: Gathered, host: Optional[str], resolver: Optional[Resolver]) -> None:
+def _sections(found: Gathered, host: str | None, resolver: Resolver | None) -> None:
     everyone = found.inventory.groups[ALL].variables if ALL in found.inventory.groups else {}
     for name in SECTIONS:
         info = Site.model_fields[name]
@@ -108,7 +109,7 @@ def _sections(found: Gathered, host: Optional[str], resolver: Optional[Resolver]
         if refused:
             found.problems.extend([*resolved.problems, *refused])
             continue
-        adapter: TypeAdapter[Any] = TypeAdapter(info.annotation)
+        adapter = _adapter(Site, name)
         model, problems = check(resolved, adapter)
         found.problems.extend(problems)
         if model is not None or (resolved.value is None and not problems):
@@ -122,7 +123,7 @@ def _missing_section(inventory: Inventory, name: str) -> SiteProblem:
     return SiteProblem(place, name, "(missing)", f"the site data must have this section in group_vars/all{hidden}")
 
 
-def _hosts(found: Gathered, resolver: Optional[Resolver]) -> None:
+def _hosts(found: Gathered, resolver: Resolver | None) -> None:
     inventory = found.inventory
     for name, place in inventory.hosts_of(CONTROL_PLANE).items():
         found.hosts[name] = SiteHost(name, "control-plane", "system", place)
@@ -153,16 +154,14 @@ def _hosts(found: Gathered, resolver: Optional[Resolver]) -> None:
         _host_data(found, host, resolver)
 
 
-def _host_data(found: Gathered, host: SiteHost, resolver: Optional[Resolver]) -> None:
+def _host_data(found: Gathered, host: SiteHost, resolver: Resolver | None) -> None:
     values: dict[str, Any] = {}
     for key in HOST_KEYS:
         variable = found.inventory.variable(host.name, key)
         if variable is None:
             continue
         resolved = host.written[key] = resolve(variable, host.name, resolver)
-        info = HostData.model_fields[key]
-        adapter: TypeAdapter[Any] = _ADAPTERS.setdefault(key, TypeAdapter(info.annotation))
-        value, problems = check(resolved, adapter)
+        value, problems = check(resolved, _adapter(HostData, key))
         values[key] = value
         for problem in problems:
             key_name = f"{host.name}.{problem.key}"
@@ -171,10 +170,13 @@ def _host_data(found: Gathered, host: SiteHost, resolver: Optional[Resolver]) ->
     host.address = _address(found, host, resolver)
 
 
-_ADAPTERS: dict[str, TypeAdapter[Any]] = {}
+@cache
+def _adapter(shape: type[Shape], key: str) -> TypeAdapter[Any]:
+    annotation: Any = shape.model_fields[key].annotation
+    return TypeAdapter(annotation)
 
 
-def _address(found: Gathered, host: SiteHost, resolver: Optional[Resolver]) -> Optional[str]:
+def _address(found: Gathered, host: SiteHost, resolver: Resolver | None) -> str | None:
     variable = found.inventory.variable(host.name, "ansible_host")
     if variable is None:
         address = address_or_none(host.name)
@@ -190,8 +192,8 @@ def _address(found: Gathered, host: SiteHost, resolver: Optional[Resolver]) -> O
     return str(address) if address else None
 
 
-def _pool_specs(found: Gathered, resolver: Optional[Resolver]) -> None:
-    adapter = TypeAdapter(GpuPool)
+def _pool_specs(found: Gathered, resolver: Resolver | None) -> None:
+    adapter: TypeAdapter[GpuPool] = TypeAdapter(GpuPool)
     for pool in found.pools.values():
         group = found.inventory.groups.get(pool.name)
         variable = group.variables.get(POOL_SPEC) if group else None
@@ -202,7 +204,8 @@ def _pool_specs(found: Gathered, resolver: Optional[Resolver]) -> None:
             found.problems.append(SiteProblem(pool.place, f"{pool.name}.{POOL_SPEC}", "(missing)", rule))
             continue
         pool.written = resolve(variable, pool.hosts[0] if pool.hosts else None, resolver)
-        pool.spec, problems = check(pool.written, adapter)
+        spec, problems = check(pool.written, adapter)
+        pool.spec = spec
         for p in problems:
             found.problems.append(SiteProblem(p.place, f"{pool.name}.{p.key}", p.value, p.rule, p.severity))
 

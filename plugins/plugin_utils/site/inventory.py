@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The inventory as it is written: groups, hosts and variables with file and line, also of groups that are empty.
 
-Read are YAML inventory files (a file, or a directory of them) and the ``group_vars`` and ``host_vars`` beside them, the way Ansible
+Read are YAML inventory files (a file, or a directory of them) and the ``group_vars`` and ``host_vars`` beside them, as Ansible
 reads them: later files of a directory replace earlier ones, a child group's value replaces its parent's, a host's replaces both.
 """
 
@@ -11,7 +11,7 @@ import difflib
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Optional
+from typing import Any
 
 from ansible.plugins.inventory import detect_range, expand_hostname_range
 
@@ -57,7 +57,7 @@ class Inventory:
     host_variables: dict[str, dict[str, Variable]] = field(default_factory=dict)
     problems: list[SiteProblem] = field(default_factory=list)
     encrypted: list[str] = field(default_factory=list)
-    _groups_of: Optional[dict[str, list[str]]] = None
+    _groups_of: dict[str, list[str]] | None = None
 
     def hosts_of(self, group: str) -> dict[str, Place]:
         """Return the hosts of a group and of the groups below it, in the order written."""
@@ -78,7 +78,7 @@ class Inventory:
             yield name
             waiting.extend(self.groups[name].children)
 
-    def variable(self, host: str, name: str) -> Optional[Variable]:
+    def variable(self, host: str, name: str) -> Variable | None:
         """Return the variable a host sees: its own, else that of its nearest group."""
         own = self.host_variables.get(host, {}).get(name)
         if own is not None:

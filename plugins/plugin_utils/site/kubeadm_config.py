@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ipaddress
 from collections.abc import Iterable, Mapping
-from typing import Any, Optional
+from typing import Any
 
 from .model import Site
 from .types import address_or_none
@@ -33,7 +33,7 @@ def dns_address(site: Site) -> str:
     return str(ipaddress.ip_network(site.network.service_cidrs[0])[DNS_INDEX])
 
 
-def certificate_names(site: Site, endpoint_address: Optional[str]) -> list[str]:
+def certificate_names(site: Site, endpoint_address: str | None) -> list[str]:
     """Return the API certificate's names beside those kubeadm adds itself: each once, addresses bare and in shortest form."""
     names: list[str] = []
     for text in (site.cluster.endpoint.name, endpoint_address, *site.cluster.extra_sans):
@@ -47,7 +47,7 @@ def certificate_names(site: Site, endpoint_address: Optional[str]) -> list[str]:
     return names
 
 
-def cluster_configuration(site: Site, versions: Versions, endpoint_address: Optional[str]) -> dict[str, Any]:
+def cluster_configuration(site: Site, versions: Versions, endpoint_address: str | None) -> dict[str, Any]:
     """Return the ClusterConfiguration. It depends on no single host, so that adding one changes nothing for the others."""
     cluster, network = site.cluster, site.network
     dns: dict[str, Any] = {"imageTag": versions.image_tag("coredns")}
@@ -97,9 +97,7 @@ def _node_prefixes(site: Site) -> dict[str, int]:
     return {f"node-cidr-mask-size-ipv{family}": lengths[family] for family in families}
 
 
-def init_configuration(
-    name: str, address: str, taints: Iterable[Mapping[str, str]], labels: Mapping[str, str]
-) -> dict[str, Any]:
+def init_configuration(name: str, address: str, taints: Iterable[Mapping[str, str]], labels: Mapping[str, str]) -> dict[str, Any]:
     """Return the parts of the InitConfiguration that belong to one control-plane host; address is bare, also for IPv6."""
     registration: dict[str, Any] = {
         "name": name,

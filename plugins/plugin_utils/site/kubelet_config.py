@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Optional
+from typing import Any
 
 from .model_pool import GpuPool
 
@@ -51,7 +51,7 @@ def pool_fragment(spec: GpuPool, site_config: Mapping[str, Any]) -> dict[str, An
 
 def _reserved_memory(spec: GpuPool, eviction: str) -> list[dict[str, Any]]:
     nodes: int = spec.numa_nodes or 1
-    reserved: Optional[str] = spec.kubelet.reserved.memory
+    reserved: str | None = spec.kubelet.reserved.memory
     total = quantity_bytes(reserved or "0") + quantity_bytes(eviction)
     share, rest = divmod(total, nodes)
     return [{"numaNode": node, "limits": {"memory": str(share + (rest if node == 0 else 0))}} for node in range(nodes)]

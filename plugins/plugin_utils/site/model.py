@@ -6,7 +6,7 @@ The JSON schema for editors and docs/site-data.md come from these classes.
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, Optional
+from typing import Annotated, Literal
 
 from pydantic import Field
 
@@ -64,7 +64,7 @@ class Cost(Shape):
     """Currency of every price, as ISO 4217 names it, for example EUR."""
     monthly: MonthlyCost = MonthlyCost()
     """Costs per month."""
-    reference_prices: list[ReferencePrice] = []
+    reference_prices: list[ReferencePrice] = Field(default=[])
     """Prices to compare with."""
 
 
@@ -75,7 +75,7 @@ class QueuePool(Shape):
     """Name of the pool."""
     gpus: Annotated[int, Field(ge=0)]
     """GPUs the queue owns there."""
-    borrow: Optional[Annotated[int, Field(ge=0)]] = None
+    borrow: Annotated[int, Field(ge=0)] | None = None
     """GPUs it may borrow from its cohort at most; left out, no limit."""
 
 
@@ -84,7 +84,7 @@ class Queue(Shape):
 
     name: Label
     """Name of the queue."""
-    cohort: Optional[Label] = None
+    cohort: Label | None = None
     """Queues of one cohort lend each other what they do not use."""
     pools: Annotated[list[QueuePool], Field(min_length=1)]
     """Shares of pools."""
@@ -93,13 +93,13 @@ class Queue(Shape):
 class TenantQuota(Shape):
     """Limits of a tenant's namespace."""
 
-    gpus: Optional[Annotated[int, Field(ge=0)]] = None
+    gpus: Annotated[int, Field(ge=0)] | None = None
     """GPUs."""
-    cpus: Optional[Annotated[int, Field(ge=1)]] = None
+    cpus: Annotated[int, Field(ge=1)] | None = None
     """CPUs."""
-    memory: Optional[Quantity] = None
+    memory: Quantity | None = None
     """Memory, for example "512Gi"."""
-    storage: Optional[Quantity] = None
+    storage: Quantity | None = None
     """Claimed storage, for example "10Ti"."""
 
 
@@ -108,11 +108,11 @@ class Tenant(Shape):
 
     name: Label
     """Name of the team and of its namespace."""
-    owner: Optional[LabelValue] = None
+    owner: LabelValue | None = None
     """Cost owner; left out, the team."""
-    groups: list[Text] = []
+    groups: list[Text] = Field(default=[])
     """Groups of the identity provider whose members belong to the team."""
-    queues: list[Text] = []
+    queues: list[Text] = Field(default=[])
     """Queues the team may submit to."""
     quota: TenantQuota = TenantQuota()
     """Limits of the namespace."""
@@ -125,13 +125,13 @@ class Storage(Shape):
     """Name, also that of the storage class."""
     kind: Literal["local", "nfs", "csi", "object"]
     """local: a pool's NVMe volume; nfs; csi: a driver's chart; object: an S3 endpoint."""
-    server: Optional[Text] = None
+    server: Text | None = None
     """NFS server."""
-    path: Optional[Text] = None
+    path: Text | None = None
     """Exported path, or the local volume's mount."""
-    endpoint: Optional[Url] = None
+    endpoint: Url | None = None
     """Address of the object store."""
-    tenants: list[Text] = []
+    tenants: list[Text] = Field(default=[])
     """Tenants that may use it; none named: all."""
 
 
@@ -142,9 +142,9 @@ class Monitor(Shape):
     """Name."""
     kind: Literal["prometheus", "alertmanager", "exporter", "receiver"]
     """What it is."""
-    endpoint: Optional[Url] = None
+    endpoint: Url | None = None
     """Address, where it runs elsewhere."""
-    retention_days: Optional[Annotated[int, Field(ge=1)]] = None
+    retention_days: Annotated[int, Field(ge=1)] | None = None
     """Days of data kept."""
 
 
@@ -157,7 +157,7 @@ class Site(Shape):
     """Address ranges and the network of pods."""
     packages: Packages = Packages()
     """Where packages come from."""
-    registries: list[Registry] = []
+    registries: list[Registry] = Field(default=[])
     """Image registries and their mirrors."""
     time: Time = Time()
     """The hosts' clock."""
@@ -173,19 +173,18 @@ class Site(Shape):
     """What a host must have before anything changes on it."""
     gate: Gate = Gate()
     """The checks a node passes before it takes work."""
-    accept_unsupported: list[Unsupported] = []
+    accept_unsupported: list[Unsupported] = Field(default=[])
     """Unsupported combinations the site runs on purpose."""
-    cost: Optional[Cost] = None
+    cost: Cost | None = None
     """What the site costs."""
-    queues: list[Queue] = []
+    queues: list[Queue] = Field(default=[])
     """Queues."""
-    tenants: list[Tenant] = []
+    tenants: list[Tenant] = Field(default=[])
     """Teams."""
-    storage: list[Storage] = []
+    storage: list[Storage] = Field(default=[])
     """Places for data."""
-    monitoring: list[Monitor] = []
+    monitoring: list[Monitor] = Field(default=[])
     """Parts of monitoring."""
 
 
 SECTIONS = tuple(Site.model_fields)
-

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, Optional
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
@@ -19,7 +19,7 @@ class Endpoint(Shape):
     """DNS name of the API; it never changes, so that a virtual IP or a load balancer can come later."""
     port: Port = 6443
     """Port of the API at that name."""
-    address: Optional[IpAddress] = None
+    address: IpAddress | None = None
     """Address behind the name, written to the nodes' hosts file: a virtual IP, a load balancer or the one control-plane host.
     Left out, the first control-plane host's address is used."""
 
@@ -33,7 +33,7 @@ class Audit(Shape):
     """Number of rotated logs kept."""
     max_size_megabytes: Annotated[int, Field(ge=1)] = 100
     """Size at which the log is rotated."""
-    rules: Optional[list[dict[str, Any]]] = None
+    rules: list[dict[str, Any]] | None = None
     """Rules of the audit policy (audit.k8s.io/v1); left out, Bedplate's own: metadata of secrets, bodies of other changes."""
 
 
@@ -46,7 +46,7 @@ class PodSecurity(Shape):
     """Level that is noted in the audit log when not met."""
     warn: PodSecurityLevel = "restricted"
     """Level that users are warned about when not met."""
-    exempt_namespaces: list[Label] = ["kube-system"]
+    exempt_namespaces: list[Label] = Field(default=["kube-system"])
     """Namespaces the defaults do not apply to."""
 
 
@@ -65,7 +65,7 @@ class Cluster(Shape):
     """Registry (and path) that Kubernetes' own images are named by."""
     control_plane_schedulable: bool = False
     """Whether ordinary pods may run on control-plane hosts."""
-    extra_sans: list[Text] = []
+    extra_sans: list[Text] = Field(default=[])
     """More names and addresses for the API server's certificate."""
     audit: Audit = Audit()
     """The API server's audit log."""
@@ -76,12 +76,12 @@ class Cluster(Shape):
 class Proxy(Shape):
     """The proxy that hosts use to reach package and image sources."""
 
-    http: Optional[Url] = None
+    http: Url | None = None
     """Proxy for http:// addresses."""
-    https: Optional[Url] = None
+    https: Url | None = None
     """Proxy for https:// addresses."""
-    no_proxy: list[Text] = []
-    """More names and ranges reached directly; pods, Services, nodes, the endpoint and the cluster's domain are added by Bedplate."""
+    no_proxy: list[Text] = Field(default=[])
+    """More names and ranges reached directly; those of pods, Services, nodes, the endpoint and the cluster's domain are added."""
 
     @model_validator(mode="after")
     def _something(self) -> Proxy:
@@ -107,21 +107,21 @@ class Network(Shape):
     """Network plugin; none leaves it to you."""
     network_policy: Literal["kube-network-policies", "none"] = "kube-network-policies"
     """What enforces NetworkPolicy where the network plugin does not."""
-    dns_address: Optional[IpAddress] = None
+    dns_address: IpAddress | None = None
     """Address of the cluster's DNS Service; left out, the tenth address of the first Service range."""
-    proxy: Optional[Proxy] = None
+    proxy: Proxy | None = None
     """Proxy of the hosts."""
 
 
 class KubeletSettings(Shape):
     """Settings of every kubelet."""
 
-    config: dict[str, Any] = {}
+    config: dict[str, Any] = Field(default={})
     """Fields of KubeletConfiguration (kubelet.config.k8s.io/v1beta1) for all nodes."""
 
 
 class KubeProxySettings(Shape):
     """Settings of kube-proxy."""
 
-    config: dict[str, Any] = {}
+    config: dict[str, Any] = Field(default={})
     """Fields of KubeProxyConfiguration (kubeproxy.config.k8s.io/v1alpha1)."""

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, Optional, Union
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, SecretStr, model_validator
 
@@ -21,7 +21,7 @@ class Repository(Shape):
     """Where the repository is."""
     suites: Annotated[list[Text], Field(min_length=1)]
     """Suites, for example [bookworm]; a flat repository has ["/"]."""
-    components: list[Text] = []
+    components: list[Text] = Field(default=[])
     """Components, for example [main]; none for a flat repository."""
     signing_key: SigningKey
     """The public key the repository is signed with, ASCII-armoured."""
@@ -39,11 +39,11 @@ class Authority(Shape):
 class Packages(Shape):
     """Where packages come from."""
 
-    repositories: list[Repository] = []
+    repositories: list[Repository] = Field(default=[])
     """Repositories the hosts use."""
     exclusive: bool = False
     """Use these repositories alone; sources found on the host are set aside."""
-    authorities: list[Authority] = []
+    authorities: list[Authority] = Field(default=[])
     """Certificate authorities of repositories, registries and proxies."""
     kubernetes_revision: Text = "1.1"
     """Package revision behind Kubernetes' version (1.36.3-1.1 at pkgs.k8s.io)."""
@@ -54,13 +54,13 @@ class Mirror(Shape):
 
     url: Url
     """Address of the mirror, with its path where it has one."""
-    ca: Optional[Pem] = None
+    ca: Pem | None = None
     """Certificate authority of the mirror; left out, those the host trusts."""
     override_path: bool = False
     """The address already holds the API's path (/v2/...), as with one mirror for many registries."""
-    username: Optional[Text] = None
+    username: Text | None = None
     """User at the mirror."""
-    password: Optional[SecretStr] = None
+    password: SecretStr | None = None
     """Password at the mirror; keep it in an encrypted file or a lookup."""
     skip_verify: bool = False
     """Take any certificate; ca is the better way."""
@@ -84,7 +84,7 @@ class Registry(Shape):
 class Time(Shape):
     """The hosts' clock."""
 
-    servers: list[Text] = []
+    servers: list[Text] = Field(default=[])
     """NTP servers (names or addresses) the offset is measured against; none: it is not measured."""
     max_offset_seconds: Annotated[int, Field(ge=1)] = 5
     """Largest offset accepted before a host joins."""
@@ -97,9 +97,9 @@ class ContainerRuntime(Shape):
 
     package: Text = "containerd"
     """Package that brings containerd (containerd.io in Docker's repository)."""
-    version: Optional[Text] = None
+    version: Text | None = None
     """Exact package version, in quotes; left out, the repository's candidate."""
-    runc_package: Optional[Text] = "runc"
+    runc_package: Text | None = "runc"
     """Package that brings runc; null where containerd's package carries it."""
     restrict_oom_score_adj: bool = False
     """Do not lower a container's OOM score below containerd's own (machines that forbid it)."""
@@ -108,15 +108,15 @@ class ContainerRuntime(Shape):
 class Kernel(Shape):
     """The hosts' kernel."""
 
-    modules: list[Text] = []
+    modules: list[Text] = Field(default=[])
     """More modules to load, now and at boot (overlay and br_netfilter are loaded anyway)."""
-    sysctl: dict[str, Union[int, str]] = {}
+    sysctl: dict[str, int | str] = Field(default={})
     """More kernel parameters; they win over Bedplate's."""
     swap: Literal["off", "keep"] = "off"
     """off (in quotes): no swap, now and after a reboot."""
-    limits: dict[str, Any] = {}
+    limits: dict[str, Any] = Field(default={})
     """Limits of login sessions (limits.conf items), for example {memlock: unlimited}."""
-    packages: list[Text] = []
+    packages: list[Text] = Field(default=[])
     """More packages every host gets."""
 
 
@@ -127,7 +127,9 @@ class Preflight(Shape):
     """Free space wanted below /var."""
     min_memory_bytes: Annotated[int, Field(ge=0)] = 1_800_000_000
     """Memory wanted (kubeadm's own limit for a control plane is 1.7 GB)."""
-    distributions: Annotated[list[Distribution], Field(min_length=1)] = ["debian-12", "debian-13", "ubuntu-22.04", "ubuntu-24.04"]
+    distributions: Annotated[list[Distribution], Field(min_length=1)] = Field(
+        default=["debian-12", "debian-13", "ubuntu-22.04", "ubuntu-24.04"]
+    )
     """Operating systems accepted."""
     apt_lock_timeout_seconds: Annotated[int, Field(ge=1)] = 300
     """How long apt's lock is waited for."""
@@ -136,11 +138,11 @@ class Preflight(Shape):
 class HostData(Shape):
     """What a host itself carries in the inventory."""
 
-    rack: Optional[LabelValue] = None
+    rack: LabelValue | None = None
     """Rack the host stands in, in quotes when it is a number; becomes topology.bedplate.dev/rack."""
-    block: Optional[LabelValue] = None
+    block: LabelValue | None = None
     """Block of racks that share a switch layer; becomes topology.bedplate.dev/block."""
-    node_ip: Optional[IpAddress] = None
+    node_ip: IpAddress | None = None
     """The host's address in the cluster; left out, ansible_host where that is an address out of network.node_cidrs."""
-    node_ip_secondary: Optional[IpAddress] = None
+    node_ip_secondary: IpAddress | None = None
     """The host's address of the other family in a dual-stack cluster."""

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated, Any, Literal, Optional
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
@@ -19,7 +19,7 @@ class Driver(Shape):
 
     branch: Text
     """Driver branch, in quotes, for example "580"."""
-    version: Optional[Text] = None
+    version: Text | None = None
     """Exact driver version, in quotes; fabric manager is held at the same."""
     modules: Literal["open", "proprietary"] = "open"
     """Kind of kernel modules."""
@@ -34,11 +34,11 @@ class Driver(Shape):
 class Disks(Shape):
     """Which disks are meant: by serial numbers or by a rule, never by device name (those change at boot)."""
 
-    serials: list[Text] = []
+    serials: list[Text] = Field(default=[])
     """Serial numbers."""
-    min_size: Optional[Quantity] = None
+    min_size: Quantity | None = None
     """Every blank NVMe disk of at least this size."""
-    model: Optional[Text] = None
+    model: Text | None = None
     """Every blank NVMe disk whose model contains this."""
 
     @model_validator(mode="after")
@@ -68,16 +68,16 @@ class Nic(Shape):
     """Device or rail name."""
     fabric: Literal["infiniband", "roce", "ethernet"] = "ethernet"
     """What it is attached to."""
-    speed_gbps: Optional[Annotated[int, Field(ge=1)]] = None
+    speed_gbps: Annotated[int, Field(ge=1)] | None = None
     """Link speed wanted, in Gb/s."""
 
 
 class Reserved(Shape):
     """What the operating system and Kubernetes keep for themselves."""
 
-    cpus: Optional[Text] = None
+    cpus: Text | None = None
     """CPUs kept off pods, as a list in quotes, for example "0-3,64-67"."""
-    memory: Optional[Quantity] = None
+    memory: Quantity | None = None
     """Memory kept off pods, for example "16Gi"."""
 
     @model_validator(mode="after")
@@ -98,7 +98,7 @@ class PoolKubelet(Shape):
     """How strictly CPUs, memory and devices must share a NUMA node."""
     reserved: Reserved = Reserved()
     """CPUs and memory kept off pods."""
-    config: dict[str, Any] = {}
+    config: dict[str, Any] = Field(default={})
     """More fields of KubeletConfiguration for this pool alone."""
 
     @model_validator(mode="after")
@@ -115,7 +115,7 @@ class Taint(Shape):
 
     key: LabelKey
     """Key of the taint."""
-    value: Optional[LabelValue] = None
+    value: LabelValue | None = None
     """Value of the taint."""
     effect: Effect
     """What happens to pods that do not tolerate it."""
@@ -126,7 +126,7 @@ class Upgrade(Shape):
 
     canary: Annotated[int, Field(ge=0)] = 1
     """Nodes done first, alone."""
-    waves: Annotated[list[Percent], Field(min_length=1)] = ["25%", "100%"]
+    waves: Annotated[list[Percent], Field(min_length=1)] = Field(default=["25%", "100%"])
     """Cumulative shares of the pool to finish before the next begins; the last is "100%"."""
     max_unavailable: CountOrPercent = 1
     """Most nodes out at once: a count, or a share in quotes."""
@@ -167,35 +167,35 @@ class GpuPool(Shape):
     """What the pool is for; training and inference live in pools of their own."""
     sharing: Literal["full-gpu", "mig", "time-slicing"] = "full-gpu"
     """How a GPU is shared out."""
-    mig: Optional[dict[str, Annotated[int, Field(ge=1)]]] = None
+    mig: dict[str, Annotated[int, Field(ge=1)]] | None = None
     """With sharing mig: instances per GPU by profile, for example {1g.10gb: 7}."""
-    time_slices: Optional[Annotated[int, Field(ge=2)]] = None
+    time_slices: Annotated[int, Field(ge=2)] | None = None
     """With sharing time-slicing: pods per GPU."""
-    cpus: Optional[Annotated[int, Field(ge=1)]] = None
+    cpus: Annotated[int, Field(ge=1)] | None = None
     """CPUs per node."""
-    numa_nodes: Optional[Annotated[int, Field(ge=1)]] = None
+    numa_nodes: Annotated[int, Field(ge=1)] | None = None
     """NUMA nodes per node."""
-    memory: Optional[Quantity] = None
+    memory: Quantity | None = None
     """Memory per node, for example "2Ti"."""
-    os: Optional[Text] = None
+    os: Text | None = None
     """Operating system, for example ubuntu-24.04."""
-    kernel: Optional[Text] = None
+    kernel: Text | None = None
     """Kernel package version, in quotes."""
-    driver: Optional[Driver] = None
+    driver: Driver | None = None
     """NVIDIA driver."""
-    cuda: Optional[Text] = None
+    cuda: Text | None = None
     """CUDA version the pool's images are built for, in quotes."""
-    nics: list[Nic] = []
+    nics: list[Nic] = Field(default=[])
     """Network cards of every node."""
-    nvme: dict[str, Volume] = {}
+    nvme: dict[str, Volume] = Field(default={})
     """Local volumes by name, for example scratch."""
     kubelet: PoolKubelet = PoolKubelet()
     """Resource managers of the kubelet."""
-    taints: Optional[list[Taint]] = None
+    taints: list[Taint] | None = None
     """Taints of the nodes; left out, pool.bedplate.dev/name=<pool>:NoSchedule; [] for none."""
     upgrade: Upgrade = Upgrade()
     """How rolling work goes through the pool."""
-    cost: Optional[PoolCost] = None
+    cost: PoolCost | None = None
     """What the pool costs."""
 
     @model_validator(mode="after")

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Optional
+from typing import Any
 
 from .inventory import Variable, suggestion
 from .model import SECTIONS
@@ -111,7 +111,7 @@ def _entry(registries: Resolved, index: int, entry: dict[str, Any]) -> list[Site
     return []
 
 
-def _first_url(value: Any) -> Optional[str]:
+def _first_url(value: Any) -> str | None:
     if isinstance(value, str):
         return value if value.startswith(("http://", "https://")) else None
     if isinstance(value, dict):
@@ -121,8 +121,7 @@ def _first_url(value: Any) -> Optional[str]:
     return None
 
 
-def _new_shape(host: Optional[str], url: Optional[str]) -> str:
+def _new_shape(host: str | None, url: str | None) -> str:
     mirror = url or "https://mirror.example.com"
-    return f"registries: [{{host: {host or 'docker.io'}, mirrors: [{{url: {mirror}, ca: PEM, username: USER, password: PASSWORD}}]}}]"
-
-
+    shape = f"{{url: {mirror}, ca: PEM, username: USER, password: PASSWORD}}"
+    return f"registries: [{{host: {host or 'docker.io'}, mirrors: [{shape}]}}]"

@@ -7,7 +7,7 @@ import os
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, Optional
+from typing import Any
 
 ERROR = "error"
 WARNING = "warning"
@@ -27,7 +27,7 @@ class Place:
 
     file: str
     line: int
-    raw: Optional[str] = None
+    raw: str | None = None
     quoted: bool = False
     opaque: bool = False
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Optional, Protocol
+from typing import Any, Protocol
 
 from .inventory import Variable
 from .problem import Place, SiteProblem, dotted, shown_value
@@ -71,7 +71,7 @@ def as_written(text: str) -> str:
     return _Shown(text)
 
 
-def resolve(variable: Variable, host: Optional[str], resolver: Optional[Resolver]) -> Resolved:
+def resolve(variable: Variable, host: str | None, resolver: Resolver | None) -> Resolved:
     """Resolve every template in a variable as the given host sees it. Without a resolver templates stay unknown."""
     result = Resolved(variable.name, None, variable.places)
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from typing import Annotated, Any, Union
+from typing import Annotated, Any
 from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
 
-Network = Union[ipaddress.IPv4Network, ipaddress.IPv6Network]
-Address = Union[ipaddress.IPv4Address, ipaddress.IPv6Address]
+Network = ipaddress.IPv4Network | ipaddress.IPv6Network
+Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 _LABEL = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
 _LABEL_VALUE = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?")

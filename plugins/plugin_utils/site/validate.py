@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Optional
+from typing import Any
 
 from .checks import CREATE, check_site
 from .derive import derive
@@ -21,7 +21,7 @@ class Validation:
     """The findings, and the fact ``bedplate`` (None when anything is wrong)."""
 
     problems: list[SiteProblem]
-    bedplate: Optional[dict[str, Any]]
+    bedplate: dict[str, Any] | None
 
     @property
     def errors(self) -> list[SiteProblem]:
@@ -35,7 +35,7 @@ class Validation:
 
 
 def validate(
-    sources: Sequence[str], resolver: Optional[Resolver] = None, purpose: str = CREATE, versions: Optional[Versions] = None
+    sources: Sequence[str], resolver: Resolver | None = None, purpose: str = CREATE, versions: Versions | None = None
 ) -> Validation:
     """Validate the inventory sources; every finding is reported at once, no host is contacted.
 

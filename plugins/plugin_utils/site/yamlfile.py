@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Union, cast
+from typing import Any, cast
 
 import yaml
 
 from .problem import Place, SiteProblem, dotted, shown_path, shown_value
 
-Path = tuple[Union[str, int], ...]
+Path = tuple[str | int, ...]
 
 VAULT_HEADER = "$ANSIBLE_VAULT"
 VAULT_TAGS = ("!vault", "!vault-encrypted")
@@ -99,7 +99,7 @@ class _Walk:
 
     def _scalar(self, node: yaml.ScalarNode, path: Path) -> Any:
         try:
-            return self.loader.construct_object(node)  # type: ignore[no-untyped-call]
+            return self.loader.construct_object(node)
         except (yaml.YAMLError, ValueError) as error:
             what = getattr(error, "problem", None) or str(error)
             self.problems.append(SiteProblem(self.places[path], dotted(path) or "YAML", shown_value(node.value), str(what)))
