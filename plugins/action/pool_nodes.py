@@ -29,10 +29,16 @@ class ActionModule(ActionBase):
         )
         check = bool(self._task.check_mode)
         if check and not arguments["kubeconfig"]:
-            return {**result, **results("pool_nodes", [], []), "skipped": True, "msg": "no cluster yet: nothing to predict from"}
+            return {
+                **result,
+                **results("pool_nodes", [], []),
+                "missing": {},
+                "skipped": True,
+                "msg": "no cluster yet: nothing to predict from",
+            }
         try:
             api = open_api(arguments["kubeconfig"])
-            changes, problems = reconcile(api, arguments["hosts"], arguments["desired"], check=check)
+            changes, missing = reconcile(api, arguments["hosts"], arguments["desired"], check=check)
         except BedplateError as error:
             return {**result, "failed": True, "msg": f"pool_nodes: {error}"}
-        return {**result, **results("pool_nodes", changes, problems)}
+        return {**result, **results("pool_nodes", changes, []), "missing": {} if check else missing}

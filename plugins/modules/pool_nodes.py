@@ -46,9 +46,8 @@ changes:
   returned: always
   type: list
   elements: dict
-problems:
-  description: Hosts without a Node.
+missing:
+  description: By host without a Node, a message.
   returned: always
-  type: list
-  elements: dict
+  type: dict
 """

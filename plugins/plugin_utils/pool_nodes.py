@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ansible_collections.bedplate.metal.plugins.module_utils.core import BedplateError, Change, Problem
+from ansible_collections.bedplate.metal.plugins.module_utils.core import BedplateError, Change
 from ansible_collections.bedplate.metal.plugins.plugin_utils.kube import Api, KubeError, node_path
 
 MANAGED = "bedplate.dev/pool"
@@ -92,22 +92,21 @@ def merge_taints(found: Sequence[Mapping[str, Any]], desired: Sequence[Taint], m
 
 def reconcile(
     api: Api, hosts: Sequence[str], desired: Mapping[str, Mapping[str, Any]], *, check: bool
-) -> tuple[list[Change], list[Problem]]:
-    """Bring the nodes of hosts to what they shall carry; return changes and a problem for each host without a Node."""
+) -> tuple[list[Change], dict[str, str]]:
+    """Bring the nodes of hosts to what they shall carry; return changes and, by host without a Node, a message."""
     wanted = {host: NodeDesired.of(desired.get(host) or {}) for host in hosts}
     nodes = {node["metadata"]["name"]: node for node in api.nodes()}
     changes: list[Change] = []
-    problems: list[Problem] = []
+    missing: dict[str, str] = {}
     for host in hosts:
         if host not in nodes:
-            step = "see why the host did not join, then repeat"
-            problems.append(Problem(f"node {host}", "no Node object", "one", step, "warning" if check else "error"))
+            missing[host] = f"node {host}: found no Node object; wanted one. Next: see why the host did not join, then repeat"
             continue
         plan = plan_node(nodes[host], wanted[host])
         changes += plan.changes
         if plan.patch and not check:
             _patch(api, nodes[host], wanted[host], plan)
-    return changes, problems
+    return changes, missing
 
 
 def _patch(api: Api, node: Mapping[str, Any], desired: NodeDesired, plan: NodePlan) -> None:
