@@ -4,10 +4,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
+from . import component_fields
 from .check_network import check_network
 from .gather import CONTROL_PLANE, GPU_NODES, Gathered
 from .inventory import BUILT_IN_GROUPS, suggestion
+from .kubelet_config import eviction_memory
 from .model_pool import RDMA_FABRICS
 from .problem import ERROR, WARNING, Place, SiteProblem
 from .types import RFC_1123_RULE, address_or_none, is_dns_label, is_dns_name
@@ -27,6 +30,7 @@ def check_site(found: Gathered, versions: Versions, purpose: str = CREATE) -> No
     _etcd_members(found, purpose)
     _kubernetes_version(found, versions)
     check_network(found)
+    _component_fields(found)
     _pools(found)
     _direct_members(found)
     _references(found)
@@ -68,6 +72,34 @@ def _kubernetes_version(found: Gathered, versions: Versions) -> None:
     if cluster is not None and cluster.kubernetes_version not in known:
         rule = f"this release of Bedplate deploys {', '.join(known)} (versions.yml)"
         found.problem("cluster", ("kubernetes_version",), cluster.kubernetes_version, rule)
+
+
+def _component_fields(found: Gathered) -> None:
+    """Refuse misspelt fields of kubelet's and kube-proxy's configuration, and thresholds a static memory manager cannot take."""
+    site_kubelet: dict[str, Any] = {}
+    for section, known in (("kubelet", component_fields.KUBELET), ("kube_proxy", component_fields.KUBE_PROXY)):
+        settings = found.sections.get(section)
+        if settings is None or section not in found.written:
+            continue
+        site_kubelet = settings.config if section == "kubelet" else site_kubelet
+        for name in settings.config:
+            if name not in known:
+                rule = f"unknown field{suggestion(name, known)}"
+                found.problem(section, ("config", name), settings.config[name], rule)
+    for pool in found.pools.values():
+        if pool.spec is None or pool.written is None:
+            continue
+        kubelet = pool.spec.kubelet
+        for name in kubelet.config:
+            if name not in component_fields.KUBELET:
+                rule = f"unknown field{suggestion(name, component_fields.KUBELET)}"
+                found.problems.append(pool.problem(("kubelet", "config", name), kubelet.config[name], rule))
+        eviction = eviction_memory(site_kubelet, kubelet.config)
+        if kubelet.memory_manager == "Static" and eviction.endswith("%"):
+            rule = (
+                f"Static needs a hard eviction threshold in bytes, such as 100Mi; memory.available of evictionHard is {eviction}"
+            )
+            found.problems.append(pool.problem(("kubelet", "memory_manager"), kubelet.memory_manager, rule))
 
 
 def _pools(found: Gathered) -> None:

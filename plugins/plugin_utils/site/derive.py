@@ -125,9 +125,11 @@ class Derivation:
         self, host: SiteHost, spec: GpuPool | None, labels: dict[str, str], taints: list[dict[str, str]]
     ) -> dict[str, dict[str, Any]]:
         address = self._address(host)
+        ignore = self.site.cluster.ignore_preflight_errors
         roles = {name: dict(options) for name, options in self.shared.items()}
         roles["preflight"].update(kind=host.kind, node_ip=address or "")
-        roles["container_runtime"].update(memlock="infinity" if spec and spec.fabric in RDMA_FABRICS else "")
+        memlock = self.site.container_runtime.rdma_memlock if spec and spec.fabric in RDMA_FABRICS else ""
+        roles["container_runtime"].update(memlock=memlock)
         addresses = [a for a in (address, host.data.node_ip_secondary) if a]
         roles["kubelet"].update(node_ip=",".join(addresses), dropins=self._dropins(spec))
         if host.kind == "control-plane":
@@ -135,11 +137,11 @@ class Derivation:
             roles["control_plane"].update(
                 mode="init" if first else "join",
                 node_name=host.name,
-                init=kubeadm_config.init_configuration(host.name, address or "", taints, labels),
+                init=kubeadm_config.init_configuration(host.name, address or "", taints, labels, ignore),
             )
             del roles["worker"]
         else:
-            roles["worker"].update(node_name=host.name, labels=labels, taints=taints)
+            roles["worker"].update(node_name=host.name, labels=labels, taints=taints, ignore_preflight_errors=ignore)
             del roles["control_plane"]
         return roles
 
@@ -173,7 +175,7 @@ class Derivation:
         revision = site.packages.kubernetes_revision
         ipv6 = any(ipaddress.ip_network(cidr).version == 6 for cidr in network.pod_cidrs)
         sysctl = {**SYSCTL, **(SYSCTL_IPV6 if ipv6 else {}), **site.kernel.sysctl}
-        runtime = site.container_runtime
+        runtime, lock_timeout = site.container_runtime, site.preflight.apt_lock_timeout_seconds
         registries = [r.model_dump(exclude={"mirrors": {"__all__": {"username", "password"}}}) for r in site.registries]
         uris = [uri for repository in site.packages.repositories for uri in repository.uris]
         mirrors = [mirror.url for registry in site.registries for mirror in registry.mirrors]
@@ -183,7 +185,7 @@ class Derivation:
                 "node_cidrs": network.node_cidrs,
                 "endpoint": self.endpoint,
                 "time": site.time.model_dump(),
-                "apt_lock_timeout_seconds": site.preflight.apt_lock_timeout_seconds,
+                "apt_lock_timeout_seconds": lock_timeout,
                 "depot_uris": [] if self.proxy else list(dict.fromkeys([*uris, *mirrors])),
             },
             "repositories": {
@@ -191,6 +193,7 @@ class Derivation:
                 "exclusive": site.packages.exclusive,
                 "ca": [authority.model_dump() for authority in site.packages.authorities],
                 "proxy": self.proxy,
+                "lock_timeout_seconds": lock_timeout,
             },
             "kernel": {
                 "modules": list(dict.fromkeys([*MODULES, *site.kernel.modules])),
@@ -198,20 +201,24 @@ class Derivation:
                 "swap": site.kernel.swap,
                 "limits": site.kernel.limits,
                 "packages": site.kernel.packages,
+                "lock_timeout_seconds": lock_timeout,
             },
             "container_runtime": {
                 "package": runtime.package,
-                "version": runtime.version,
-                "runc_package": runtime.runc_package,
+                "version": runtime.version or "",
+                "runc_package": runtime.runc_package or "",
                 "sandbox_image": versions.image("pause", registry=cluster.image_registry),
                 "registries": registries,
                 "proxy": self.proxy,
                 "restrict_oom_score_adj": runtime.restrict_oom_score_adj,
+                "extra_config": runtime.extra_config,
+                "lock_timeout_seconds": lock_timeout,
             },
             "kubelet": {
                 "version": f"{cluster.kubernetes_version}-{revision}",
                 "endpoint": {"name": self.endpoint["name"], "address": self.endpoint["address"]},
                 "proxy": self.proxy,
+                "lock_timeout_seconds": lock_timeout,
             },
             "control_plane": {
                 "cluster": self.configuration,

@@ -19,6 +19,7 @@ from .model_pool import GpuPool
 from .problem import Place, SiteProblem
 from .resolve import Resolved, ResolveError, Resolver, is_template, resolve
 from .types import Shape, address_or_none
+from .yamlfile import Path
 
 CONTROL_PLANE = "control_plane"
 SYSTEM_NODES = "system_nodes"
@@ -56,6 +57,12 @@ class Pool:
     hosts: list[str]
     spec: GpuPool | None = None
     written: Resolved | None = None
+
+    def problem(self, path: Path, value: Any, rule: str, severity: str = "error") -> SiteProblem:
+        """Return a finding about a part of the spec."""
+        assert self.written is not None
+        found = self.written.problem(path, value, rule, severity)
+        return SiteProblem(found.place, f"{self.name}.{found.key}", found.value, rule, severity)
 
 
 @dataclass
@@ -193,7 +200,7 @@ def _address(found: Gathered, host: SiteHost, resolver: Resolver | None) -> str 
 
 
 def _pool_specs(found: Gathered, resolver: Resolver | None) -> None:
-    adapter: TypeAdapter[GpuPool] = TypeAdapter(GpuPool)
+    adapter: TypeAdapter[Any] = TypeAdapter(GpuPool)
     for pool in found.pools.values():
         group = found.inventory.groups.get(pool.name)
         variable = group.variables.get(POOL_SPEC) if group else None
@@ -204,8 +211,7 @@ def _pool_specs(found: Gathered, resolver: Resolver | None) -> None:
             found.problems.append(SiteProblem(pool.place, f"{pool.name}.{POOL_SPEC}", "(missing)", rule))
             continue
         pool.written = resolve(variable, pool.hosts[0] if pool.hosts else None, resolver)
-        spec, problems = check(pool.written, adapter)
-        pool.spec = spec
+        pool.spec, problems = check(pool.written, adapter)
         for p in problems:
             found.problems.append(SiteProblem(p.place, f"{pool.name}.{p.key}", p.value, p.rule, p.severity))
 

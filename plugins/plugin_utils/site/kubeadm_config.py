@@ -97,7 +97,9 @@ def _node_prefixes(site: Site) -> dict[str, int]:
     return {f"node-cidr-mask-size-ipv{family}": lengths[family] for family in families}
 
 
-def init_configuration(name: str, address: str, taints: Iterable[Mapping[str, str]], labels: Mapping[str, str]) -> dict[str, Any]:
+def init_configuration(
+    name: str, address: str, taints: Iterable[Mapping[str, str]], labels: Mapping[str, str], ignore: Iterable[str] = ()
+) -> dict[str, Any]:
     """Return the parts of the InitConfiguration that belong to one control-plane host; address is bare, also for IPv6."""
     registration: dict[str, Any] = {
         "name": name,
@@ -105,6 +107,7 @@ def init_configuration(name: str, address: str, taints: Iterable[Mapping[str, st
         "imagePullPolicy": "IfNotPresent",
         "imagePullSerial": False,
         "taints": [dict(taint) for taint in taints],
+        "ignorePreflightErrors": list(ignore),
     }
     if labels:
         value = ",".join(f"{key}={value}" for key, value in sorted(labels.items()))

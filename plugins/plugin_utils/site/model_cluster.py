@@ -67,6 +67,8 @@ class Cluster(Shape):
     """Whether ordinary pods may run on control-plane hosts."""
     extra_sans: list[Text] = Field(default=[])
     """More names and addresses for the API server's certificate."""
+    ignore_preflight_errors: list[Text] = Field(default=[])
+    """kubeadm's preflight checks, by its names, that may fail on this site's hosts."""
     audit: Audit = Audit()
     """The API server's audit log."""
     pod_security: PodSecurity = PodSecurity()

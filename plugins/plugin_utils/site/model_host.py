@@ -79,6 +79,8 @@ class Registry(Shape):
     """Name of the registry as images are named by it, for example docker.io."""
     mirrors: Annotated[list[Mirror], Field(min_length=1)]
     """Mirrors in the order they are tried."""
+    fallback: bool = True
+    """Ask the registry itself when no mirror answers."""
 
 
 class Time(Shape):
@@ -101,8 +103,12 @@ class ContainerRuntime(Shape):
     """Exact package version, in quotes; left out, the repository's candidate."""
     runc_package: Text | None = "runc"
     """Package that brings runc; null where containerd's package carries it."""
+    rdma_memlock: Text = "infinity"
+    """Locked memory (infinity or bytes) of containerd and its containers in pools with an RDMA fabric."""
     restrict_oom_score_adj: bool = False
     """Do not lower a container's OOM score below containerd's own (machines that forbid it)."""
+    extra_config: dict[str, Any] = Field(default={})
+    """More of containerd's settings by dotted key; runtime. and images. stand for the CRI plugins in every version."""
 
 
 class Kernel(Shape):
