@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 from collections.abc import Sequence
 from types import TracebackType
@@ -14,19 +15,22 @@ from bedplate_tools.result import Result, of_command
 LAB = ROOT / "scripts" / "lab"
 
 
-def is_up() -> bool:
-    """Tell whether the lab runs completely, site.yml applied."""
-    return subprocess.run([LAB, "status"], cwd=ROOT, stdin=subprocess.DEVNULL, capture_output=True).returncode == 0
+def runs() -> bool:
+    """Tell whether any host of a lab runs."""
+    answer = subprocess.run([LAB, "status", "--json"], cwd=ROOT, stdin=subprocess.DEVNULL, capture_output=True, text=True)
+    if answer.returncode != 0:
+        return False
+    return any(host["state"] == "running" for host in json.loads(answer.stdout)["hosts"])
 
 
 class Lab:
     """Brings the lab up in the background for the length of a ``with`` block and takes it down afterwards.
 
-    A lab that was up before stays up, as does any lab with ``keep``. arguments: added to ``scripts/lab up``.
+    A lab that ran before stays up, as does any lab with ``keep``. arguments: added to ``scripts/lab up``.
     """
 
     def __init__(self, *, keep: bool, arguments: Sequence[str] = ()) -> None:
-        self._was_up = is_up()
+        self._was_up = runs()
         self._keep = keep or self._was_up
         self._arguments = arguments
         self._up: Running | None = None
