@@ -7,7 +7,6 @@ from typing import Any
 
 from ansible.errors import AnsibleConnectionFailure, AnsibleError
 from ansible.plugins.action import ActionBase
-
 from ansible_collections.bedplate.metal.plugins.plugin_utils.connection_errors import (
     explain_exception,
     explain_result,

@@ -136,6 +136,7 @@ def lock_holder(host: Host, pid: str) -> str:
 
 
 def tail(text: str) -> str:
+    """Return the last eight lines that are not empty."""
     return "\n".join([line for line in text.strip().splitlines() if line.strip()][-8:])
 
 

@@ -80,8 +80,9 @@ class LoadModule:
         result = host.run(["modprobe", self.module])
         if not result.ok:
             release = (host.read("/proc/sys/kernel/osrelease") or "").strip()
+            reason = result.err.strip() or f"return code {result.rc}"
             raise BedplateError(
-                f"kernel module {self.module}: found it not loadable for kernel {release} ({result.err.strip()}); wanted it loaded. "
+                f"kernel module {self.module}: found it not loadable for kernel {release} ({reason}); wanted it loaded. "
                 "Next: install the kernel's modules package, or boot the kernel whose modules are installed"
             )
 

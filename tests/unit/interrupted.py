@@ -4,10 +4,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from ansible_collections.bedplate.metal.plugins.module_utils.core import Component, Outcome, Policy, execute
+
 from recorded_host import KilledError, RecordedHost
 
 MOST_BOUNDARIES = 200
@@ -24,7 +25,7 @@ class Case:
     component: Callable[[], Component[Any, Any]]
     desired: Callable[[], Any]
     host: Callable[[], RecordedHost]
-    policy: Policy = Policy()
+    policy: Policy = field(default_factory=Policy)
     comparable: Callable[[dict[str, Any]], Any] = lambda snapshot: snapshot
 
 

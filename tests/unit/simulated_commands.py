@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from ansible_collections.bedplate.metal.plugins.module_utils.host import Result
 from ansible_collections.bedplate.metal.plugins.module_utils.repositories_files import AUTHORITIES, BUNDLE, LISTS, list_name
+
 from recorded_host import Handler, Package, RecordedHost
 
 WANTS = "/etc/systemd/system/multi-user.target.wants"
