@@ -33,7 +33,7 @@ def run_component(
 
     argument_spec: the component's own options; ``in_service`` and ``allow`` are added. build_desired: makes the desired state
     from the parameters and raises :class:`BedplateError` or ValueError for what the argument spec cannot refuse. returns: extra
-    results made from the outcome (also given when problems stop the component). host: stands in for the machine in tests.
+    results made from the outcome. host: stands in for the machine in tests.
     """
     module = AnsibleModule(argument_spec={**argument_spec, **COMMON_OPTIONS}, supports_check_mode=True)
     parameters = dict(module.params)
@@ -43,14 +43,14 @@ def run_component(
     except (BedplateError, ValueError, OSError) as error:
         module.fail_json(msg=f"{component.name}: {error}", changes=[], deferred=[], problems=[])
     results = outcome_results(component, outcome)
-    if returns is not None:
-        results.update(returns(outcome))
     for problem in outcome.problems:
         if problem.severity == "warning":
             module.warn(str(problem))
     errors = [p for p in outcome.problems if p.severity == "error"]
     if errors:
-        module.fail_json(msg=problems_message(component.name, errors), **results)
+        module.fail_json(msg=problems_message(component.name, errors), problems=results["problems"])
+    if returns is not None:
+        results.update(returns(outcome))
     module.exit_json(**results)
     raise SystemExit  # not reached: exit_json ends the process
 

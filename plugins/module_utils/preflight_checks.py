@@ -148,7 +148,7 @@ def check_clock(observed: PreflightObserved, desired: PreflightDesired) -> list[
         severity = "warning" if observed.kubelet.state == "complete" else "error"
         step = "correct time.servers in the site data, or open UDP port 123 to them"
         problems.append(Problem("clock", f"no answer ({reasons})", f"a time server's answer, {limit}", step, severity))
-    elif observed.synchronized is False:
+    elif observed.synchronized is False and observed.time_services:
         step = "wait for the time service to synchronize, or check its sources"
         problems.append(Problem("clock", "a time service that is not synchronized", "a synchronized clock", step))
     if desired.time_service_required and not observed.time_services:

@@ -120,17 +120,18 @@ def _shape_at(adapter: TypeAdapter[Any], path: Iterable[Any]) -> type[Shape] | N
     current: Any = adapter._type
     for part in (None, *path):
         if part is not None:
-            shape = _shape_in(current)
+            shape = shape_in(current)
             if isinstance(part, str) and shape is not None and part in shape.model_fields:
                 current = shape.model_fields[part].annotation
-    return _shape_in(current)
+    return shape_in(current)
 
 
-def _shape_in(annotation: Any) -> type[Shape] | None:
+def shape_in(annotation: Any) -> type[Shape] | None:
+    """Return the model inside an annotation such as ``list[Queue] | None``."""
     if isinstance(annotation, type) and issubclass(annotation, Shape):
         return annotation
     for argument in get_args(annotation):
-        found = _shape_in(argument)
+        found = shape_in(argument)
         if found is not None:
             return found
     return None
