@@ -16,6 +16,9 @@ from rich.table import Table
 
 from bedplate_lab.report import Report
 
+PLAIN_COLUMNS = 200
+"""Width of what is not a terminal: a log."""
+
 
 @dataclass
 class Step:
@@ -34,6 +37,8 @@ class Steps:
     def __init__(self, console: Console | None = None, *, error_output: bool = False) -> None:
         """Print to `console`; without one to standard output, or to standard error if `error_output`."""
         self.console = console or Console(stderr=error_output, highlight=False, soft_wrap=True)
+        if not self.console.is_terminal:
+            self.console.width = PLAIN_COLUMNS
         self.started = time.monotonic()
         self._running: list[Step] = []
         self._lock = threading.RLock()

@@ -69,7 +69,7 @@ def print_status(data: Mapping[str, Any], console: Console) -> None:
         return
     table = Table(box=None, pad_edge=False, header_style="bold")
     for title in ("HOST", "ADDRESS", "POOL", "RACK", "STATE", "UP", "NODE", "VERSION", "TAINTS"):
-        table.add_column(title, no_wrap=True)
+        table.add_column(title, no_wrap=title != "TAINTS", overflow="fold")
     for row in data["hosts"]:
         table.add_row(
             row["host"],
@@ -80,7 +80,7 @@ def print_status(data: Mapping[str, Any], console: Console) -> None:
             "" if row["up_seconds"] is None else duration(row["up_seconds"]).replace(".0 s", " s"),
             row["node"],
             row["version"],
-            " ".join(row["taints"]),
+            " ".join(taint.rpartition("/")[2] for taint in row["taints"]),
         )
     console.print(table)
     for name, state in data["depot"].items():

