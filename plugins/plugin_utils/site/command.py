@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The command ``scripts/bedplate``: validate a site without a playbook, write the schema."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from functools import cached_property
+from pathlib import Path as FilePath
+from typing import Any
+
+from ansible.errors import AnsibleError
+from ansible.inventory.manager import InventoryManager
+from ansible.parsing.dataloader import DataLoader
+from ansible.parsing.vault import FileVaultSecret, VaultSecret
+from ansible.template import Templar
+from ansible.vars.manager import VariableManager
+
+from .checks import CREATE, PURPOSES
+from .resolve import ResolveError
+from .schema import BEGIN, END, reference, schema_text
+from .validate import validate
+from .yamlfile import Path
+
+ROOT = FilePath(__file__).resolve().parents[3]
+SCHEMA, REFERENCE = ROOT / "docs" / "site.schema.json", ROOT / "docs" / "site-data.md"
+
+
+class InventoryResolver:
+    """Resolves templates with the inventory's own variables, as a task would, without contacting a host."""
+
+    def __init__(self, sources: Sequence[str], vault_password_file: str | None) -> None:
+        """Take the inventory sources and, for encrypted values, the file with the vault's password."""
+        self.sources = list(sources)
+        self.loader = DataLoader()
+        if vault_password_file is not None:
+            secret = FileVaultSecret(filename=vault_password_file, loader=self.loader)
+            secret.load()
+            secrets: list[tuple[str, VaultSecret]] = [("default", secret)]
+            self.loader.set_vault_secrets(secrets)
+        self._hosts: dict[str, Templar] = {}
+
+    @cached_property
+    def _manager(self) -> tuple[InventoryManager, VariableManager]:
+        inventory = InventoryManager(loader=self.loader, sources=self.sources)
+        return inventory, VariableManager(loader=self.loader, inventory=inventory)
+
+    def value(self, host: str, path: Path) -> Any:
+        """See :class:`Resolver`."""
+        try:
+            if host not in self._hosts:
+                inventory, manager = self._manager
+                variables = manager.get_vars(host=inventory.get_host(host))
+                self._hosts[host] = Templar(loader=self.loader, variables=variables)
+            templar = self._hosts[host]
+            value: Any = templar.available_variables[path[0]]
+            for part in path[1:]:
+                value = templar.template(value)[part]
+            return templar.template(value)
+        except (AnsibleError, LookupError, TypeError) as error:
+            raise ResolveError(" ".join(str(error).split())) from error
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command; 0: fine, 1: findings, 2: wrong use."""
+    options = _parser().parse_args(arguments)
+    return _validate(options) if options.command == "validate" else _schema(options)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="bedplate", description="Look after a site's data.")
+    commands = parser.add_subparsers(dest="command", required=True)
+    check = commands.add_parser("validate", help="validate an inventory; contacts no host")
+    check.add_argument("-i", "--inventory", action="append", required=True, metavar="PATH", help="inventory file or directory")
+    check.add_argument("--purpose", choices=PURPOSES, default=CREATE, help="what is about to be done (default: %(default)s)")
+    check.add_argument("--vault-password-file", metavar="FILE", help="password of encrypted values")
+    check.add_argument("--json", action="store_true", help="print findings as JSON")
+    write = commands.add_parser("schema", help="print the JSON schema of the site's data")
+    write.add_argument("--write", action="store_true", help="write docs/site.schema.json and the reference in docs/site-data.md")
+    return parser
+
+
+def _validate(options: argparse.Namespace) -> int:
+    resolver = InventoryResolver(options.inventory, options.vault_password_file)
+    found = validate(options.inventory, resolver, options.purpose)
+    if options.json:
+        json.dump([problem.public() for problem in found.problems], sys.stdout, indent=2)
+        print()
+    else:
+        for problem in found.problems:
+            prefix = "warning: " if problem in found.warnings else ""
+            print(f"{prefix}{problem}")
+        print(_summary(found.bedplate, len(found.errors), len(found.warnings)))
+    return 1 if found.errors else 0
+
+
+def _summary(bedplate: dict[str, Any] | None, errors: int, warnings: int) -> str:
+    counts = f"{errors} error{'s' if errors != 1 else ''}, {warnings} warning{'s' if warnings != 1 else ''}"
+    if bedplate is None:
+        return counts
+    pools = ", ".join(f"{name} {len(pool['hosts'])}" for name, pool in bedplate["pools"].items())
+    return f"{counts}; cluster {bedplate['cluster']['name']}, {len(bedplate['hosts'])} hosts ({pools})"
+
+
+def _schema(options: argparse.Namespace) -> int:
+    if not options.write:
+        sys.stdout.write(schema_text())
+        return 0
+    SCHEMA.write_text(schema_text(), encoding="utf-8")
+    REFERENCE.write_text(with_reference(REFERENCE.read_text(encoding="utf-8")), encoding="utf-8")
+    return 0
+
+
+def with_reference(document: str) -> str:
+    """Return docs/site-data.md with its generated part replaced."""
+    before, _begin, rest = document.partition(BEGIN)
+    _old, _end, after = rest.partition(END)
+    return before + reference().rstrip("\n") + after
+
+
+if __name__ == "__main__":
+    sys.exit(main())
