@@ -14,7 +14,7 @@ from ansible_collections.bedplate.metal.plugins.plugin_utils.connection_errors i
 )
 
 
-class ActionModule(ActionBase):  # type: ignore[misc]  # ansible ships no type hints
+class ActionModule(ActionBase):
     """The first contact with a host: a missing or old Python, a missing password or a dead host is one clear message."""
 
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
