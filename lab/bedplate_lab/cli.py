@@ -10,13 +10,13 @@ import shlex
 import sys
 from collections.abc import Callable, Sequence
 
-from bedplate_lab import cluster, extra, ssh, state, summary
+from bedplate_lab import cache, cluster, extra, ssh, state, summary
 from bedplate_lab.down import down
 from bedplate_lab.errors import LabError
 from bedplate_lab.podman import Podman
 from bedplate_lab.steps import Steps
 from bedplate_lab.topology import MOST
-from bedplate_lab.up import Options, up
+from bedplate_lab.up import Options, build, up
 
 Command = Callable[[argparse.Namespace], int]
 
@@ -54,6 +54,14 @@ def parser() -> argparse.ArgumentParser:
 
     sub = add("kubectl", _kubectl, "run kubectl as the cluster's administrator; all arguments are kubectl's")
     sub.add_argument("arguments", metavar="…", nargs=argparse.REMAINDER)
+
+    sub = add("build", _build, "fill the cache and the depot's content, and start nothing")
+    _source(sub)
+
+    sub = add("cache", _none, "tidy the cache")
+    actions = sub.add_subparsers(metavar="ACTION", required=True)
+    action = actions.add_parser("prune", help="drop what versions.yml and the recipes no longer name")
+    action.set_defaults(command=_cache_prune)
 
     sub = add("host", _none, "add, remove or reboot single hosts")
     actions = sub.add_subparsers(metavar="ACTION", required=True)
@@ -115,6 +123,16 @@ def _up(parsed: argparse.Namespace) -> int:
 
 def _down(parsed: argparse.Namespace) -> int:
     down(Steps(), cache=parsed.cache)
+    return 0
+
+
+def _build(parsed: argparse.Namespace) -> int:
+    build(Options(source=parsed.source, upstream_url=parsed.upstream_url), Steps())
+    return 0
+
+
+def _cache_prune(_: argparse.Namespace) -> int:
+    cache.drop_outdated(Steps())
     return 0
 
 

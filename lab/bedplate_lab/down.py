@@ -6,9 +6,9 @@ from __future__ import annotations
 import shutil
 from concurrent.futures import ThreadPoolExecutor
 
-from bedplate_lab import inventory, network, paths, ssh, state, traces
+from bedplate_lab import cache as cached
+from bedplate_lab import inventory, network, paths, serve, ssh, state, traces
 from bedplate_lab.errors import LabError
-from bedplate_lab.hostimage import NAME as HOST_IMAGE
 from bedplate_lab.podman import Podman
 from bedplate_lab.state import State
 from bedplate_lab.steps import Steps
@@ -30,13 +30,14 @@ def down(steps: Steps, cache: bool = False, podman: Podman | None = None) -> Non
             with steps.step("remove hosts and depot") as report:
                 names = sorted(podman.containers())
                 report(" ".join(names) or "none there")
+                serve.stop(podman)
                 with ThreadPoolExecutor(max_workers=8) as pool:
                     list(pool.map(podman.remove_container, names))
                 for volume in podman.volumes():
                     podman.remove_volume(volume)
                 network.remove(podman)
                 if cache:
-                    remove_images(podman)
+                    cached.remove_images(podman)
         with steps.step("put the machine back") as report:
             ssh.close_all()
             others = shutil.which("podman") is not None and bool(podman("ps", "--quiet").stdout.strip())
@@ -49,24 +50,4 @@ def down(steps: Steps, cache: bool = False, podman: Podman | None = None) -> Non
             shutil.rmtree(paths.state())
         if cache:
             with steps.step(f"remove the cache {paths.cache()}"):
-                remove_cache()
-
-
-def remove_images(podman: Podman) -> None:
-    """Remove the lab's images from podman."""
-    listed = podman("images", "--quiet", "--no-trunc", "--filter", f"reference={HOST_IMAGE}").stdout.split()
-    for identity in dict.fromkeys(listed):
-        podman("rmi", "--force", identity)
-
-
-def remove_cache() -> None:
-    """Remove the cache, but for the locks: this command holds one."""
-    if not paths.cache().is_dir():
-        return
-    for entry in paths.cache().iterdir():
-        if entry.name == "locks":
-            continue
-        if entry.is_dir():
-            shutil.rmtree(entry)
-        else:
-            entry.unlink()
+                cached.remove()
