@@ -231,14 +231,12 @@ def plan_kubeadm(observed: ControlPlaneObserved, desired: ControlPlaneDesired) -
         )
     before = {NONE: "none", UNFINISHED: f"{observed.phase} since an interrupted run"}[observed.state]
     if desired.mode == "init":
-        token = kubeadm.new_token
-        operation: Any = Init(
-            lambda: desired.documents(
-                desired.configuration, kubeadm.init_configuration(desired.node_name, desired.init, token(), ignore)
-            ),
-            desired.configuration,
-            desired.timeout_seconds,
-        )
+
+        def text(token: str) -> str:
+            first = kubeadm.init_configuration(desired.node_name, desired.init, token, ignore)
+            return desired.documents(desired.configuration, first)
+
+        operation = Init(text, desired.configuration, desired.timeout_seconds)
         return Change("control plane", before, INITIALISED, frozenset(), operation)
     skip = ("kubelet-start",) if observed.kubelet_conf and observed.kubelet_configured else ()
     return Change("control plane", before, JOINED, frozenset(), Join(desired, ignore, skip))

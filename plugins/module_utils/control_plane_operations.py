@@ -33,24 +33,34 @@ class Remember:
 
 @dataclass(frozen=True)
 class Init:
-    """Run ``kubeadm init``; ``text`` makes its input (with a fresh token) when it is needed."""
+    """Run ``kubeadm init``; ``text`` makes its input from a bootstrap token, which is removed again: joins make their own."""
 
-    text: Callable[[], str] = field(repr=False)
+    text: Callable[[str], str] = field(repr=False)
     configuration: Mapping[str, Any] = field(repr=False)
     timeout_seconds: float
 
     def perform(self, host: Host) -> None:
         """Run it to its end and see that the API answers."""
         Remember({"phase": "initialising", "configuration": self.configuration}).perform(host)
+        token = kubeadm.new_token()
         kubeadm.run_kubeadm(
             host,
             ["init"],
-            self.text(),
+            self.text(token),
             purpose="initialise the control plane",
             timeout_seconds=self.timeout_seconds,
             next_step="correct what it names and repeat the run: it goes on with the same keys",
         )
         wait_for_api(host)
+        secret = [
+            "--namespace",
+            "kube-system",
+            "delete",
+            "secret",
+            f"bootstrap-token-{token.split('.')[0]}",
+            "--ignore-not-found",
+        ]
+        host.run(["kubectl", "--kubeconfig", kubeadm.ADMIN_CONF, *secret])
         Remember({"phase": "initialised"}).perform(host)
 
 
