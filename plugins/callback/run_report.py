@@ -27,6 +27,8 @@ import json
 import os
 import tempfile
 import time
+from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -57,7 +59,7 @@ class CallbackModule(CallbackBase):
         super().__init__()
         self._started = time.monotonic()
         self._begun: dict[tuple[str, str], float] = {}
-        self._items: dict[tuple[str, str], int] = {}
+        self._items: dict[tuple[str, str], Counter[str]] = {}
         self._connects: dict[str, bool] = {}
         self._report = RunReport("")
 
@@ -100,26 +102,27 @@ class CallbackModule(CallbackBase):
     def _add(self, result: CallbackTaskResult, outcome: Outcome) -> None:
         host, task, data = result.host.get_name(), result.task, result.result
         begun = self._begun.pop((host, task._uuid), None)
-        items = self._items.pop((host, task._uuid), 0)
-        self._report.add(
-            TaskEvent(
+        # A loop may be delegated item by item; its findings are those of the host that ran the first.
+        items = self._items.pop((host, task._uuid), Counter({str(task.delegate_to or host): 1}))
+        runs = items if self._runs_a_module(task) else Counter(dict.fromkeys(items, 0))
+        for number, (ran_on, times) in enumerate(runs.items()):
+            event = TaskEvent(
                 host=host,
-                ran_on=str(task.delegate_to or host),
+                ran_on=ran_on,
                 task=task.get_name().strip(),
                 action=str(task.resolved_action or task.action),
                 outcome=outcome,
-                runs=(items or 1) if self._runs_a_module(task) else 0,
-                changed=result.is_changed(),
+                runs=times,
                 seconds=time.monotonic() - begun if begun is not None else 0.0,
-                changes=findings(data, "changes"),
-                deferred=findings(data, "deferred"),
-                problems=findings(data, "problems"),
             )
-        )
+            if number == 0:
+                found = {key: findings(data, key) for key in ("changes", "deferred", "problems")}
+                event = replace(event, changed=result.is_changed(), **found)
+            self._report.add(event)
 
     def _count_item(self, result: CallbackTaskResult) -> None:
         key = result.host.get_name(), result.task._uuid
-        self._items[key] = self._items.get(key, 0) + 1
+        self._items.setdefault(key, Counter())[str(result.task.delegate_to or result.host.get_name())] += 1
 
     def _runs_a_module(self, task: Any) -> bool:
         """Tell whether the task's action runs a module: not when its action plugin says that it needs no connection."""

@@ -70,6 +70,7 @@ PLAYBOOK = """
     - {name: Loop, ansible.builtin.command: "true", changed_when: false, loop: [1, 2, 3], when: item != 2}
     - {name: For a, ansible.builtin.command: "true", changed_when: false, delegate_to: a, run_once: true}
     - {name: Here, ansible.builtin.command: "true", changed_when: false, delegate_to: localhost, run_once: true}
+    - {name: Each, ansible.builtin.command: "true", changed_when: false, loop: [a, b], delegate_to: "{{ item }}", run_once: true}
     - {name: Secret, ansible.builtin.command: "echo {{ lookup('env', 'A_SECRET') }}", no_log: true}
     - {name: Ignored, ansible.builtin.command: "false", ignore_errors: true}
     - {name: Fails, ansible.builtin.command: "false", when: inventory_hostname == 'b'}
@@ -100,9 +101,10 @@ def ran(root: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str,
 
 def test_a_real_run_counts_module_runs_only(ran: tuple[dict[str, Any], str, int]) -> None:
     hosts = ran[0]["hosts"]
-    # Counts, Inner, two items of Loop, Secret, Ignored; a also runs the delegated task, b the failing one.
-    assert (hosts["a"]["executed"], hosts["a"]["failed"], hosts["a"]["ignored"]) == (7, 0, 1)
-    assert (hosts["b"]["executed"], hosts["b"]["failed"], hosts["b"]["ignored"]) == (7, 1, 1)
+    # Counts, Inner, two items of Loop, one of Each, Secret, Ignored; a also runs the delegated task, b the failing one.
+    assert (hosts["a"]["executed"], hosts["a"]["failed"], hosts["a"]["ignored"]) == (8, 0, 1)
+    assert (hosts["b"]["executed"], hosts["b"]["failed"], hosts["b"]["ignored"]) == (8, 1, 1)
+    assert set(hosts) == {"a", "b", "controller"}
     assert hosts["controller"]["executed"] == 1
     assert hosts["a"]["changed"] == 3
     assert hosts["a"]["seconds"] > 0
@@ -111,6 +113,6 @@ def test_a_real_run_counts_module_runs_only(ran: tuple[dict[str, Any], str, int]
 
 def test_a_real_run_prints_its_summary_and_no_secret(ran: tuple[dict[str, Any], str, int]) -> None:
     assert "RUN REPORT" in ran[1]
-    assert "7 executed" in ran[1]
+    assert "8 executed" in ran[1]
     assert "hunter2" not in ran[1]
     assert ran[2] == 0o600
