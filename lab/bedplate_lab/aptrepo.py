@@ -79,7 +79,9 @@ def _index(root: Path) -> None:
         "Components": COMPONENT,
         "Description": "Packages of the Bedplate lab's depot",
     }
-    options: Sequence[str] = [part for key, value in fields.items() for part in ("-o", f"APT::FTPArchive::Release::{key}={value}")]
+    options: Sequence[str] = [
+        part for key, value in fields.items() for part in ("-o", f"APT::FTPArchive::Release::{key}={value}")
+    ]
     release = run(["apt-ftparchive", *options, "release", f"dists/{SUITE}"], cwd=root).stdout
     (root / "dists" / SUITE / "Release").write_text(release)
 

@@ -53,29 +53,34 @@ def key(name: str) -> str:
     return hashlib.sha256(f"{BASES[name]!r} {debian.SUITE} {PASSWD} {GROUP} {NEEDLESS}".encode()).hexdigest()[:12]
 
 
+def path(name: str) -> Path:
+    """Where the base layer is kept."""
+    return cache("images", f"base-{name}-{key(name)}.tar")
+
+
 def build(name: str, report: Report) -> Path:
     """The base layer as a tar file in the cache, made when missing. Raises CommandError."""
     base = BASES[name]
-    target = cache("images", f"base-{name}-{key(name)}.tar")
+    target = path(name)
     if not target.is_file():
         report(f"base layer {name}")
         with new_file(target) as temporary, oci.Layer(temporary) as layer:
             layer.directory("tmp", 0o1777)
             layer.directory("run")
-            for path, text in (("etc/passwd", PASSWD), ("etc/group", GROUP)):
-                _text(layer, path, text, temporary)
+            for entry, text in (("etc/passwd", PASSWD), ("etc/group", GROUP)):
+                _text(layer, entry, text, temporary)
             if base.packages:
                 _packages(base, layer, temporary)
-            for path, link in base.links:
-                layer.link(path, link)
+            for entry, link in base.links:
+                layer.link(entry, link)
     return target
 
 
-def _text(layer: oci.Layer, path: str, text: str, beside: Path) -> None:
+def _text(layer: oci.Layer, entry: str, text: str, beside: Path) -> None:
     file = beside.with_name(f"{beside.name}.text")
     try:
         file.write_text(text)
-        layer.file(path, file, 0o644)
+        layer.file(entry, file, 0o644)
     finally:
         file.unlink(missing_ok=True)
 
@@ -93,10 +98,10 @@ def _packages(base: Base, layer: oci.Layer, beside: Path) -> None:
 
 
 def _wanted(base: Base) -> Callable[[str], bool]:
-    taken = {path for path, _ in base.links}
+    taken = {entry for entry, _ in base.links}
 
-    def wanted(path: str) -> bool:
-        return path.startswith(base.prefixes) and not path.startswith(NEEDLESS) and path not in taken
+    def wanted(entry: str) -> bool:
+        return entry.startswith(base.prefixes) and not entry.startswith(NEEDLESS) and entry not in taken
 
     return wanted
 

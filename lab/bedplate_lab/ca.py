@@ -73,7 +73,9 @@ def leaf(authority: Authority, directory: Path, names: Sequence[str]) -> tuple[P
         )
         signer = serialization.load_pem_private_key(authority.key.read_bytes(), None)
         if not isinstance(signer, ec.EllipticCurvePrivateKey):
-            raise LabError(f"{authority.key} is not an elliptic-curve key; remove {authority.key.parent} to make the lab's CA again")
+            raise LabError(
+                f"{authority.key} is not an elliptic-curve key; remove {authority.key.parent} to make the lab's CA again"
+            )
         _write(key_file, _key_pem(key), 0o600)
         _write(certificate, builder.sign(signer, hashes.SHA256()).public_bytes(serialization.Encoding.PEM), 0o644)
     return certificate, key_file

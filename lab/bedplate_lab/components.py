@@ -95,10 +95,7 @@ RECIPES: tuple[Recipe, ...] = (
     Recipe(
         "containerd",
         "github.com/containerd/containerd/v2",
-        {
-            name: f"github.com/containerd/containerd/v2/cmd/{name}"
-            for name in ("containerd", "containerd-shim-runc-v2", "ctr")
-        },
+        {name: f"github.com/containerd/containerd/v2/cmd/{name}" for name in ("containerd", "containerd-shim-runc-v2", "ctr")},
         symbols={"github.com/containerd/containerd/v2/version.Version": "v{v}"},
     ),
     Recipe(
@@ -150,7 +147,9 @@ BY_COMPONENT: dict[str, Recipe] = {recipe.component: recipe for recipe in RECIPE
 def go_version() -> str:
     """The Go toolchain's version as `go env GOVERSION` gives it. Raises LabError without a Go in PATH."""
     if shutil.which("go") is None:
-        raise LabError("go not found in PATH; Go 1.26 or newer builds the components: start the lab with scripts/lab, which finds one")
+        raise LabError(
+            "go not found in PATH; Go 1.26 or newer builds the components: start the lab with scripts/lab, which finds one"
+        )
     return run(["go", "env", "GOVERSION"], cwd=COMPONENTS).stdout.strip()
 
 

@@ -10,6 +10,7 @@ import tarfile
 from collections.abc import Sequence
 from pathlib import Path
 
+from bedplate_lab import epoch
 from bedplate_lab.errors import LabError
 from bedplate_lab.paths import cache, new_dir, new_file
 from bedplate_lab.report import Report
@@ -58,12 +59,18 @@ def root_tar(
 ) -> None:
     """Write a root file system with `packages` to the tar file `target` by mmdebstrap.
 
-    `variant` is mmdebstrap's: `minbase` for a system, `extract` for nothing but the files of the packages and what they depend on.
+    `variant` is mmdebstrap's: `minbase` for a system, `extract` for the files of the packages and of what they depend on.
     Raises CommandError, also when the mirror is unreachable.
     """
     with new_file(target) as temporary:
         argv = ["mmdebstrap", "--quiet", f"--variant={variant}", f"--include={','.join(packages)}", "--format=tar", *options]
-        run([*argv, SUITE, str(temporary), "-"], input_text=sources(), env={"SOURCE_DATE_EPOCH": "1767225600"})
+        run([*argv, SUITE, str(temporary), "-"], input_text=sources(), env=epoch.ENVIRONMENT)
+
+
+def mirror_path(base: Path) -> Path:
+    """Where the packages that hosts made from the tar file `base` may need are kept."""
+    digest = hashlib.sha256(f"{SUITE} {MIRRORED} {base.name}".encode()).hexdigest()[:12]
+    return cache("debs", f"debian-{digest}")
 
 
 def mirror(base: Path, report: Report) -> Path:
@@ -71,8 +78,7 @@ def mirror(base: Path, report: Report) -> Path:
 
     Downloaded once by apt, which checks signatures and hashes. Raises LabError naming what apt said.
     """
-    digest = hashlib.sha256(f"{SUITE} {MIRRORED} {base.name}".encode()).hexdigest()[:12]
-    target = cache("debs", f"debian-{digest}")
+    target = mirror_path(base)
     if not target.is_dir():
         report(f"mirror {len(MIRRORED)} Debian packages and what they need")
         with new_dir(target) as temporary:

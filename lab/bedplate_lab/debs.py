@@ -15,7 +15,7 @@ from pathlib import Path
 
 import yaml
 
-from bedplate_lab import versions
+from bedplate_lab import epoch, versions
 from bedplate_lab.errors import LabError
 from bedplate_lab.paths import PACKAGING, cache, new_file
 from bedplate_lab.report import Report
@@ -26,8 +26,6 @@ ARCHITECTURE = "amd64"
 SCRIPTS = ("postinst", "postrm", "prerm")
 # Unpacking speed on the hosts counts for more than the last tenth of size.
 COMPRESSION = ("-Zzstd", "-z3")
-SOURCE_DATE_EPOCH = "1767225600"
-"""The time stamped on files in packages (2026-01-01): a package with the same content is the same package."""
 
 
 @dataclass(frozen=True)
@@ -96,9 +94,14 @@ def _load(path: Path) -> Package:
     )
 
 
+def path(package: Package, programs: Path) -> Path:
+    """Where the package's .deb is kept."""
+    return cache("debs", f"{package.name}_{package.version}_{ARCHITECTURE}_{_key(package, programs)}.deb")
+
+
 def pack(package: Package, programs: Path, report: Report) -> Path:
     """The package's .deb in the cache, packed when missing; `programs` is the directory of the component's programs."""
-    target = cache("debs", f"{package.name}_{package.version}_{ARCHITECTURE}_{_key(package, programs)}.deb")
+    target = path(package, programs)
     if not target.is_file():
         report(f"pack {package.name} {package.version}")
         with new_file(target) as temporary:
@@ -107,7 +110,7 @@ def pack(package: Package, programs: Path, report: Report) -> Path:
                 _lay_out(package, programs, tree)
                 run(
                     ["dpkg-deb", "--root-owner-group", *COMPRESSION, "--build", str(tree), str(temporary)],
-                    env={"SOURCE_DATE_EPOCH": SOURCE_DATE_EPOCH},
+                    env=epoch.ENVIRONMENT,
                 )
             finally:
                 shutil.rmtree(tree, ignore_errors=True)
@@ -130,8 +133,8 @@ def _lay_out(package: Package, programs: Path, tree: Path) -> None:
     tree.mkdir()
     if package.root.is_dir():
         shutil.copytree(package.root, tree, dirs_exist_ok=True)
-    for directory in package.directories:
-        (tree / directory).mkdir(parents=True, exist_ok=True)
+    for empty in package.directories:
+        (tree / empty).mkdir(parents=True, exist_ok=True)
     for path, source in _programs(package, programs).items():
         if not source.is_file():
             raise LabError(f"{package.name}: {source.name} is not among the programs of {package.component} in {programs}")
@@ -147,9 +150,8 @@ def _lay_out(package: Package, programs: Path, tree: Path) -> None:
             text = (PACKAGING / name).read_text().replace("@services@", " ".join(package.services))
             (control / name).write_text(text)
             (control / name).chmod(0o755)
-    for path in tree.rglob("*"):
-        if path.is_dir():
-            path.chmod(0o755)
+    for directory in (tree, *(path for path in tree.rglob("*") if path.is_dir())):
+        directory.chmod(0o755)
 
 
 def _programs(package: Package, programs: Path) -> Mapping[str, Path]:

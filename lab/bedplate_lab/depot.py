@@ -9,15 +9,18 @@ from __future__ import annotations
 
 import hashlib
 import json
+import shutil
 import tempfile
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from bedplate_lab import aptrepo, components, debian, debs, hostimage, images, oci, server, upstream, versions
+from bedplate_lab.errors import LabError
 from bedplate_lab.paths import cache, lock
 from bedplate_lab.registry import split
 from bedplate_lab.report import Report
+from bedplate_lab.run import run
 
 SOURCES = ("build", "upstream")
 
@@ -39,7 +42,26 @@ def prepare(source: str, report: Report, upstream_url: str | None = None) -> Non
             packages = [*mirrored.result().glob("*.deb"), *_own_debs(programs, report)]
         if aptrepo.publish(packages, content() / "apt"):
             report(f"signed apt repository of {len(packages)} packages")
-        _fill_registry(_layouts(source, programs, report, upstream_url), programs["registry"] / "registry", report)
+        _remember(programs["registry"] / "registry")
+        _fill_registry(_layouts(source, programs, report, upstream_url), registry_program(), report)
+
+
+def registry_program() -> Path:
+    """The registry's program that `prepare` chose. Raises LabError before `prepare` ran."""
+    link = content() / "program"
+    if not link.exists():
+        raise LabError(f"{link} is not there: the depot is not filled. next: scripts/lab build")
+    return link.resolve()
+
+
+def _remember(program: Path) -> None:
+    link = content() / "program"
+    if not link.is_symlink() or link.readlink() != program:
+        content().mkdir(parents=True, exist_ok=True)
+        temporary = link.with_name(".program")
+        temporary.unlink(missing_ok=True)
+        temporary.symlink_to(program)
+        temporary.rename(link)
 
 
 def collect(source: str, report: Report, upstream_url: str | None = None) -> dict[str, Path]:
@@ -67,12 +89,11 @@ def _layouts(source: str, programs: Mapping[str, Path], report: Report, upstream
 
 def _fill_registry(layouts: Mapping[str, Path], program: Path, report: Report) -> None:
     """Push what the registry lacks; a note of what it holds spares even asking when nothing changed."""
-    note = content() / "images.json"
+    note = content() / "registry" / "images.json"
     wanted = {reference: oci.manifest_of(layout)["digest"] for reference, layout in sorted(layouts.items())}
     text = json.dumps(wanted, indent=2)
     if note.is_file() and note.read_text() == text:
         return
-    content().mkdir(parents=True, exist_ok=True)
     with (
         tempfile.TemporaryDirectory(prefix="bedplate-depot-") as work,
         server.running(program, content() / "registry", Path(work)) as registry,
@@ -82,6 +103,28 @@ def _fill_registry(layouts: Mapping[str, Path], program: Path, report: Report) -
             if registry.push(layout, f"{host}/{repository}", tag):
                 report(f"push {reference}")
     note.write_text(text)
+
+
+def collect_garbage(report: Report) -> None:
+    """Take images out of the registry that `prepare` did not push last, with their blobs; a running depot goes on."""
+    note = content() / "registry" / "images.json"
+    if not note.is_file():
+        return
+    kept = set(json.loads(note.read_text()))
+    repositories = content() / "registry" / "docker" / "registry" / "v2" / "repositories"
+    stale = []
+    for tag in sorted(repositories.rglob("_manifests/tags/*")):
+        name = f"{tag.parents[2].relative_to(repositories)}:{tag.name}"
+        if name not in kept:
+            report(f"drop {name} from the registry")
+            stale.append(tag)
+    if stale:
+        for tag in stale:
+            shutil.rmtree(tag)
+        with tempfile.TemporaryDirectory(prefix="bedplate-depot-") as work:
+            config = Path(work) / "registry.yml"
+            config.write_text(server.configuration(content() / "registry", "127.0.0.1:0"))
+            run([str(registry_program()), "garbage-collect", "--delete-untagged", str(config)])
 
 
 def key(*parts: object) -> str:

@@ -37,9 +37,14 @@ def reference() -> str:
     return f"{NAME}:{key()}"
 
 
+def path() -> Path:
+    """Where the image's root is kept, as a tar file."""
+    return cache("host", f"{key()}.tar")
+
+
 def build(report: Report) -> Path:
     """The image's root as a tar file in the cache, made when missing (once, however many ask). Raises CommandError."""
-    target = cache("host", f"{key()}.tar")
+    target = path()
     with lock("host-image"):
         if target.is_file():
             return target

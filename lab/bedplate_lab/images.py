@@ -42,7 +42,9 @@ class ImageRecipe:
 
 
 def _kubernetes(name: str, base: str = "empty") -> ImageRecipe:
-    return ImageRecipe("kubernetes", f"registry.k8s.io/{name}", {f"usr/local/bin/{name}": name}, base, entrypoint=(f"/usr/local/bin/{name}",))
+    return ImageRecipe(
+        "kubernetes", f"registry.k8s.io/{name}", {f"usr/local/bin/{name}": name}, base, entrypoint=(f"/usr/local/bin/{name}",)
+    )
 
 
 RECIPES: tuple[ImageRecipe, ...] = (
@@ -93,10 +95,14 @@ def key(recipe: ImageRecipe, programs: Path) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
+def file_name(reference: str) -> str:
+    """An image's name with its tag as part of a file's name."""
+    return reference.replace("/", "_").replace(":", "_")
+
+
 def layout(recipe: ImageRecipe, programs: Path) -> Path:
     """Where the image is kept, as a directory in the OCI layout."""
-    name = recipe.reference.replace("/", "_").replace(":", "_")
-    return cache("images", f"{name}-{key(recipe, programs)}")
+    return cache("images", f"{file_name(recipe.reference)}-{key(recipe, programs)}")
 
 
 def build(recipe: ImageRecipe, programs: Path, report: Report) -> Path:
@@ -124,16 +130,24 @@ def build(recipe: ImageRecipe, programs: Path, report: Report) -> Path:
     return target
 
 
+def pause_directory() -> Path:
+    """Where the build of `pause` is kept: under its version and a hash of its source in the Kubernetes module."""
+    digest = hashlib.sha256(_pause_source().read_bytes()).hexdigest()[:12]
+    return cache("build", "pause", f"{versions.load()['pause'].version}-{digest}")
+
+
 def pause(report: Report) -> Path:
     """The directory of the `pause` program, compiled from its source in the Kubernetes module when missing."""
-    version = versions.load()["pause"].version
-    source = components.module_directory(BY_COMPONENT["kubernetes"]) / "build" / "pause" / "linux" / "pause.c"
-    digest = hashlib.sha256(source.read_bytes()).hexdigest()[:12]
-    target = cache("build", "pause", f"{version}-{digest}")
+    target = pause_directory()
     if not target.is_dir():
+        version = versions.load()["pause"].version
         report(f"build pause {version}")
         with new_dir(target) as temporary:
             (temporary / "bin").mkdir()
             flags = ["-Os", "-Wall", "-Werror", "-static", "-s", f"-DVERSION=v{version}"]
-            run(["gcc", *flags, "-o", str(temporary / "bin" / "pause"), str(source)])
+            run(["gcc", *flags, "-o", str(temporary / "bin" / "pause"), str(_pause_source())])
     return target / "bin"
+
+
+def _pause_source() -> Path:
+    return components.module_directory(BY_COMPONENT["kubernetes"]) / "build" / "pause" / "linux" / "pause.c"

@@ -17,11 +17,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from bedplate_lab import epoch
+
 MANIFEST = "application/vnd.oci.image.manifest.v1+json"
 INDEX = "application/vnd.oci.image.index.v1+json"
 CONFIG = "application/vnd.oci.image.config.v1+json"
 LAYER = "application/vnd.oci.image.layer.v1.tar"
-CREATED = "2026-01-01T00:00:00Z"
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
@@ -86,7 +87,10 @@ class Layer:
                     continue
                 self.directory(os.path.dirname(name))
                 entry = _entry(name, member.type, member.mode)
-                entry.linkname, entry.size = member.linkname.removeprefix("./") if member.islnk() else member.linkname, member.size
+                entry.linkname, entry.size = (
+                    member.linkname.removeprefix("./") if member.islnk() else member.linkname,
+                    member.size,
+                )
                 self._tar.addfile(entry, tar.extractfile(member) if member.isreg() else None)
 
 
@@ -112,12 +116,12 @@ def write(target: Path, reference: str, layers: Sequence[Path], settings: Settin
         if value:
             run[name] = value
     config = {
-        "created": CREATED,
+        "created": epoch.TEXT,
         "architecture": "amd64",
         "os": "linux",
         "config": run,
         "rootfs": {"type": "layers", "diff_ids": [one["digest"] for one in descriptors]},
-        "history": [{"created": CREATED, "created_by": "bedplate lab"} for _ in descriptors],
+        "history": [{"created": epoch.TEXT, "created_by": "bedplate lab"} for _ in descriptors],
     }
     manifest = {
         "schemaVersion": 2,
@@ -151,7 +155,7 @@ def blob_path(layout: Path, digest: str) -> Path:
 
 def _entry(name: str, kind: bytes, mode: int) -> tarfile.TarInfo:
     entry = tarfile.TarInfo(name)
-    entry.type, entry.mode, entry.mtime = kind, mode, 1767225600
+    entry.type, entry.mode, entry.mtime = kind, mode, epoch.SECONDS
     entry.uname = entry.gname = "root"
     return entry
 

@@ -6,8 +6,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -15,14 +14,12 @@ from urllib.parse import urlencode, urljoin
 
 import urllib3
 
-from bedplate_lab import oci
+from bedplate_lab import http, oci
 from bedplate_lab.errors import LabError
 
 DOCKER_MANIFEST = "application/vnd.docker.distribution.manifest.v2+json"
 DOCKER_INDEX = "application/vnd.docker.distribution.manifest.list.v2+json"
 ACCEPT = ", ".join((oci.INDEX, oci.MANIFEST, DOCKER_INDEX, DOCKER_MANIFEST))
-TIMEOUT = urllib3.Timeout(connect=10, read=120)
-CHUNK_BYTES = 1 << 20
 
 
 def split(reference: str) -> tuple[str, str, str]:
@@ -44,8 +41,7 @@ class Registry:
     _tokens: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        trust: dict[str, Any] = {"ca_certs": str(self.ca)} if self.ca else {}
-        self._pool = urllib3.PoolManager(timeout=TIMEOUT, retries=urllib3.Retry(2, redirect=5, status=0), **trust)
+        self._pool = http.pool(self.url, self.ca)
 
     def digest(self, repository: str, tag: str) -> str | None:
         """The digest of the manifest under a tag, None when the registry has none."""
@@ -96,14 +92,10 @@ class Registry:
     def _pull_blob(self, repository: str, digest: str, target: Path) -> None:
         if target.exists():
             return
-        response = self._request("GET", f"{repository}/blobs/{digest}", repository, {}, stream=True)
-        found = hashlib.sha256()
-        with target.open("wb") as handle:
-            for chunk in response.stream(CHUNK_BYTES):
-                found.update(chunk)
-                handle.write(chunk)
-        response.release_conn()
-        self._check(content_digest=found.hexdigest(), wanted=digest, what=repository)
+        url = f"{self.url}/v2/{repository}/blobs/{digest}"
+        with http.named(url):
+            found = http.save(self._request("GET", url, repository, {}, stream=True), target)
+        self._check(content_digest=found, wanted=digest, what=repository)
 
     def _push_blob(self, layout: Path, repository: str, digest: str) -> None:
         head = self._request("HEAD", f"{repository}/blobs/{digest}", repository, {}, allowed=(200, 404))
@@ -133,7 +125,7 @@ class Registry:
         allowed: tuple[int, ...] = (200,),
     ) -> urllib3.BaseHTTPResponse:
         url = path if path.startswith("http") else f"{self.url}/v2/{path}"
-        with _named(url):
+        with http.named(url):
             response = self._send(method, url, headers, body, stream, repository)
             if response.status == 401 and repository not in self._tokens:
                 self._tokens[repository] = self._token(response.headers.get("WWW-Authenticate", ""), url)
@@ -156,17 +148,9 @@ class Registry:
         if not challenge.startswith("Bearer") or "realm" not in fields:
             raise LabError(f"{url}: the registry wants a login ({challenge or 'no challenge'}); only public images are taken")
         realm = fields.pop("realm")
-        response = self._pool.request("GET", f"{realm}?{urlencode(fields)}")
+        with http.named(realm):
+            response = self._pool.request("GET", f"{realm}?{urlencode(fields)}")
         if response.status != 200:
             raise LabError(f"{realm}: no pull token, the server answered {response.status}")
         answer = response.json()
         return str(answer.get("token") or answer["access_token"])
-
-
-@contextmanager
-def _named(url: str) -> Iterator[None]:
-    """Name the URL in errors of the transport."""
-    try:
-        yield
-    except urllib3.exceptions.HTTPError as error:
-        raise LabError(f"{url} is unreachable: {error}") from error

@@ -4,15 +4,15 @@
 from __future__ import annotations
 
 import tarfile
+import tempfile
 import time
 from pathlib import Path
 
 import urllib3
 
-from bedplate_lab import bases, ca, components, depot, labels, oci, server
-from bedplate_lab.components import BY_COMPONENT
+from bedplate_lab import bases, ca, depot, labels, oci, server
 from bedplate_lab.errors import LabError
-from bedplate_lab.paths import cache, new_dir, state
+from bedplate_lab.paths import cache, state
 from bedplate_lab.podman import Podman
 from bedplate_lab.report import Report
 from bedplate_lab.topology import CONTAINER_PREFIX, DEPOT_ADDRESS, DEPOT_NAME, NETWORK
@@ -21,6 +21,8 @@ WEB = f"{CONTAINER_PREFIX}depot"
 REGISTRY = f"{CONTAINER_PREFIX}depot-registry"
 IMAGE = "localhost/bedplate-lab-depot"
 CONFIG_LABEL = "bedplate.config"
+DIRECTORIES = ("depot", "etc/depot", "registry", "var/lib/nginx", "var/log/nginx")
+"""Mount points in the image, and the directories nginx looks for when it starts."""
 READY_SECONDS = 20
 LIMIT = 20000
 """Of open files and processes: podman's own defaults are more than a machine without CAP_SYS_RESOURCE may set."""
@@ -103,16 +105,17 @@ def _configure(authority: ca.Authority) -> Path:
 
 def _image(podman: Podman, report: Report) -> str:
     """The image of both containers, nginx and the registry on one base layer, in podman; its name."""
-    program = components.build(BY_COMPONENT["registry"], report) / "registry"
-    name = f"{IMAGE}:{depot.key(bases.key('nginx'), program.parent.parent.name)}"
+    program = depot.registry_program()
+    name = f"{IMAGE}:{depot.key(bases.key('nginx'), DIRECTORIES, program.parent.parent.name)}"
     if podman("image", "exists", name, check=False).returncode != 0:
         report("image of the depot")
         base = bases.build("nginx", report)
-        with new_dir(cache("images", "depot")) as temporary:
+        with tempfile.TemporaryDirectory(prefix=".depot.", dir=cache("images")) as work:
+            temporary = Path(work)
             own = temporary / "layer.tar"
             with oci.Layer(own) as layer:
                 layer.file("usr/local/bin/registry", program)
-                for directory in ("depot", "registry", "etc/depot", "var/log/nginx", "var/lib/nginx"):
+                for directory in DIRECTORIES:
                     layer.directory(directory)
             oci.write(temporary, name, [base, own], oci.Settings())
             own.unlink()

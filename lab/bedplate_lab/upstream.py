@@ -16,15 +16,18 @@ from urllib.parse import urlsplit
 
 import urllib3
 
-from bedplate_lab import debs, versions
+from bedplate_lab import debs, http, images, versions
 from bedplate_lab.errors import LabError
 from bedplate_lab.paths import cache, new_dir
-from bedplate_lab.registry import TIMEOUT, Registry, split
+from bedplate_lab.registry import Registry, split
 from bedplate_lab.report import Report
 from bedplate_lab.versions import Component
 
 DOCKER_HUB = {"docker.io": "registry-1.docker.io"}
-CHUNK_BYTES = 1 << 20
+ADVICE = (
+    "--source upstream wants a machine with internet, or a server of the same layout named by --upstream-url; "
+    "--source build needs neither"
+)
 
 
 def programs(report: Report, base_url: str | None = None) -> dict[str, Path]:
@@ -74,7 +77,7 @@ def fetch(component: Component, wanted: tuple[str, ...], report: Report, base_ur
 def image(reference: str, report: Report, base_url: str | None = None) -> Path:
     """An image from its upstream registry as a layout in the cache, pulled when missing."""
     source = hashlib.sha256(f"{reference} {base_url}".encode()).hexdigest()[:12]
-    target = cache("images", f"{reference.replace('/', '_').replace(':', '_')}-upstream-{source}")
+    target = cache("images", f"{images.file_name(reference)}-upstream-{source}")
     if not target.is_dir():
         report(f"pull {reference}")
         host, repository, tag = split(reference)
@@ -98,32 +101,22 @@ def _download(component: Component, binary: str, target: Path, base_url: str | N
     published = _get(located(checksum_url, base_url)).data.decode(errors="replace").split()
     if not published or len(published[0]) != 64:
         raise LabError(f"{located(checksum_url, base_url)}: no SHA-256 in it (found {' '.join(published)[:80]!r})")
-    response = _get(located(url, base_url), stream=True)
-    found = hashlib.sha256()
-    with target.open("wb") as handle:
-        for chunk in response.stream(CHUNK_BYTES):
-            found.update(chunk)
-            handle.write(chunk)
-    response.release_conn()
-    if found.hexdigest() != published[0].lower():
+    with http.named(located(url, base_url), ADVICE):
+        found = http.save(_get(located(url, base_url), stream=True), target)
+    if found != published[0].lower():
         raise LabError(
-            f"{located(url, base_url)}: its SHA-256 is {found.hexdigest()}, the published one is {published[0]}; "
+            f"{located(url, base_url)}: its SHA-256 is {found}, the published one is {published[0]}; "
             "nothing was kept: try again, and ask who serves it when it stays so"
         )
 
 
 def _get(url: str, *, stream: bool = False) -> urllib3.BaseHTTPResponse:
-    pool = urllib3.PoolManager(timeout=TIMEOUT, retries=urllib3.Retry(2, redirect=5, status=0))
-    try:
-        response = pool.request("GET", url, preload_content=not stream, decode_content=False)
-    except urllib3.exceptions.HTTPError as error:
-        raise LabError(
-            f"{url} is unreachable: {error}\n"
-            "--source upstream wants a machine with internet, or a server of the same layout named by --upstream-url; "
-            "--source build needs neither"
-        ) from error
+    with http.named(url, ADVICE):
+        response = http.pool(url).request("GET", url, preload_content=not stream, decode_content=False)
     if response.status != 200:
-        raise LabError(f"{url}: the server answered {response.status}, 200 was wanted; is the version in {versions.FILE.name} released?")
+        raise LabError(
+            f"{url}: the server answered {response.status}, 200 was wanted; is the version in {versions.FILE.name} released?"
+        )
     return response
 
 
