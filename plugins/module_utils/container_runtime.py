@@ -121,7 +121,7 @@ class ContainerRuntime(Component[Desired, Observed]):
         problems = package_problems(observed.packages, desired.packages) + _version_problems(observed, desired)
         wait = desired.lock_timeout_seconds
         changes = plan_packages(observed.packages, desired.packages, True, RESTART, lock_timeout_seconds=wait)
-        fresh = observed.packages.get(desired.package, PackageState()).version is None
+        fresh = not observed.packages.get(desired.package, PackageState()).installed  # absent, or its installation did not end
         if fresh:
             unknown = Change(f"file {DROPIN}", observed.files.get(DROPIN), UNKNOWN, RESTART, ConfigureInstalled(desired))
             changes.append(unknown)
@@ -239,7 +239,7 @@ def _registry_changes(observed: Observed, wanted: Mapping[str, HostsFile]) -> li
 def _service_changes(observed: Observed, desired: Desired, restarts: bool, fresh: bool) -> list[Change]:
     changes = []
     if observed.enabled != "enabled":
-        enable = RunCommand(("systemctl", "enable", SERVICE), f"enable {SERVICE}")
+        enable = RunCommand(("systemctl", "enable", "--no-reload", SERVICE), f"enable {SERVICE}")
         changes.append(Change(f"service {SERVICE} enabled", False, True, operation=enable))
     if fresh:
         return changes

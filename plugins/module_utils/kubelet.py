@@ -242,6 +242,6 @@ def _unit_changes(observed: Observed, desired: Desired, drain: frozenset[str]) -
         operation = RunCommand(("systemctl", "daemon-reload"), "load kubelet's unit")
         changes.append(Change("unit files of kubelet", "newer than what systemd has loaded", "loaded", drain, operation))
     if not observed.enabled:
-        operation = RunCommand(("systemctl", "enable", "kubelet"), "enable kubelet")
+        operation = RunCommand(("systemctl", "enable", "--no-reload", "kubelet"), "enable kubelet")
         changes.append(Change("service kubelet enabled", False, True, operation=operation))
     return changes

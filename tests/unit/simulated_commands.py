@@ -62,11 +62,9 @@ def apt_get(host: RecordedHost, argv: Sequence[str], stdin: str | None) -> Resul
             continue
         host.changing()
         host.packages[name] = Package(version or host.repository[name][-1], "install ok unpacked")
+        if name in host.installs:  # a package's files are there before it is configured
+            host.installs[name](host)
     _configure(host)
-    for specification in wanted:
-        install = host.installs.get(specification.partition("=")[0])
-        if install:
-            install(host)
     return Result(0)
 
 

@@ -171,7 +171,7 @@ def test_older_registry_tables_are_refused_by_name() -> None:
         ("version = 3\nplugins = [", "line 2"),
         ("version = 9\n", "version 9"),
         (
-            'version = 2\nplugins."io.containerd.grpc.v1.cri".containerd.runtimes.old.runtime_type = "io.containerd.runtime.v1.linux"',
+            '[plugins.cri.containerd.runtimes.old]\nruntime_type = "io.containerd.runtime.v1.linux"\n',
             "io.containerd.runtime.v1.linux",
         ),
     ],

@@ -24,4 +24,4 @@ def test_killed_at_every_change_boundary(case: Case) -> None:
 
 def test_every_component_of_a_host_has_a_case() -> None:
     names = {type(case.component()).__module__.rpartition(".")[2] for case in CASES}
-    assert {"preflight", "repositories", "kernel"} <= names
+    assert {"preflight", "repositories", "kernel", "container_runtime", "kubelet"} <= names

@@ -25,12 +25,12 @@ def test_a_dropin_is_read_back_and_foreign_files_are_left_alone() -> None:
 
 
 def test_fragments_merge_as_a_json_merge_patch() -> None:
-    first = {
+    first: dict[str, Any] = {
         "evictionHard": {"memory.available": "1Gi", "nodefs.available": "5%"},
         "maxPods": 1,
         "reservedMemory": [{"numaNode": 0}],
     }
-    second = {"evictionHard": {"memory.available": "2Gi"}, "maxPods": None, "reservedMemory": []}
+    second: dict[str, Any] = {"evictionHard": {"memory.available": "2Gi"}, "maxPods": None, "reservedMemory": []}
     merged = {"evictionHard": {"memory.available": "2Gi", "nodefs.available": "5%"}, "reservedMemory": []}
     assert config.merge([first, second]) == merged
 

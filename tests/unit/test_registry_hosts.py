@@ -11,7 +11,8 @@ import pytest
 from ansible_collections.bedplate.metal.plugins.module_utils.registry_hosts import hosts_files, parse_registries
 
 CA = "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----"
-MIRROR = {"url": "https://depot.example.com:5000/v2/docker.io/", "override_path": True, "ca": CA}
+URL = "https://depot.example.com:5000/v2/docker.io"
+MIRROR = {"url": f"{URL}/", "override_path": True, "ca": CA}
 
 
 def render(*registries: dict[str, Any]) -> dict[str, Any]:
@@ -31,7 +32,7 @@ def test_a_mirror_with_its_own_authority() -> None:
 def test_credentials_are_a_header_in_a_file_only_root_reads() -> None:
     files = render({"host": "nvcr.io", "mirrors": [{**MIRROR, "username": "bed", "password": "pla:te"}]})
     file = files["/etc/containerd/certs.d/nvcr.io/hosts.toml"]
-    mirror = tomllib.loads(file.text)["host"][MIRROR["url"].rstrip("/")]  # type: ignore[union-attr]
+    mirror = tomllib.loads(file.text)["host"][URL]
     scheme, _space, pair = mirror["header"]["Authorization"].partition(" ")
     assert (scheme, base64.b64decode(pair)) == ("Basic", b"bed:pla:te")
     assert (file.mode, file.secret) == (0o600, True)
@@ -43,7 +44,7 @@ def test_without_fallback_the_registry_itself_is_never_asked() -> None:
     text = files["/etc/containerd/certs.d/quay.io/hosts.toml"].text
     hosts = tomllib.loads(text)
     assert "quay.io/v2" not in text and "https://quay.io" not in text
-    assert hosts["server"] == MIRROR["url"].rstrip("/") and hosts["override_path"] is True  # type: ignore[union-attr]
+    assert hosts["server"] == URL and hosts["override_path"] is True
     assert hosts["header"]["Authorization"].startswith("Basic ")
     assert list(hosts["host"]) == ["https://a.example.com"]
 
