@@ -6,30 +6,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ansible.errors import AnsibleError
 from ansible.plugins.action import ActionBase
 from ansible_collections.bedplate.metal.plugins.plugin_utils.site.checks import CREATE, PURPOSES
-from ansible_collections.bedplate.metal.plugins.plugin_utils.site.resolve import ResolveError
+from ansible_collections.bedplate.metal.plugins.plugin_utils.site.templates import TemplarResolver
 from ansible_collections.bedplate.metal.plugins.plugin_utils.site.validate import validate
-from ansible_collections.bedplate.metal.plugins.plugin_utils.site.yamlfile import Path
-
-
-class HostVarsResolver:
-    """Resolves templates as a task on the host they belong to would."""
-
-    def __init__(self, hostvars: Mapping[str, Any]) -> None:
-        """Take the magic variable ``hostvars``."""
-        self.hostvars = hostvars
-
-    def value(self, host: str, path: Path) -> Any:
-        """See :class:`Resolver`."""
-        try:
-            value: Any = self.hostvars[host]
-            for part in path:
-                value = value[part]
-            return value
-        except (AnsibleError, LookupError) as error:
-            raise ResolveError(" ".join(str(error).split())) from error
 
 
 class ActionModule(ActionBase):
@@ -47,8 +27,8 @@ class ActionModule(ActionBase):
         if purpose not in PURPOSES:
             return {"failed": True, "msg": f"purpose = {purpose}: must be one of {', '.join(PURPOSES)}"}
         sources = [str(source) for source in variables.get("ansible_inventory_sources") or []]
-        found = validate(sources, HostVarsResolver(variables["hostvars"]), purpose)
-        result: dict[str, Any] = {"changed": False, "problems": [problem.public() for problem in found.problems]}
+        found = validate(sources, self._resolver(variables["hostvars"]), purpose)
+        result: dict[str, Any] = {"changed": False}
         if found.warnings:
             result["warnings"] = [str(problem) for problem in found.warnings]
         if found.bedplate is None:
@@ -59,6 +39,12 @@ class ActionModule(ActionBase):
         else:
             self._set(result, {"bedplate": found.bedplate})
         return result
+
+    def _resolver(self, hostvars: Any) -> TemplarResolver:
+        def templar(variables: Mapping[str, Any]) -> Any:
+            return self._templar.copy_with_new_env(available_variables=variables)
+
+        return TemplarResolver(hostvars.raw_get, templar)
 
     def _set(self, result: dict[str, Any], variables: dict[str, Any]) -> None:
         """Set variables of all hosts of the play, as set_fact does where ansible-core lets actions do so (2.21)."""

@@ -6,61 +6,47 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Sequence
-from functools import cached_property
+from collections.abc import Mapping, Sequence
+from functools import cache
 from pathlib import Path as FilePath
 from typing import Any
 
-from ansible.errors import AnsibleError
 from ansible.inventory.manager import InventoryManager
 from ansible.parsing.dataloader import DataLoader
-from ansible.parsing.vault import FileVaultSecret, VaultSecret
+from ansible.parsing.vault import FileVaultSecret
+from ansible.plugins.loader import init_plugin_loader
 from ansible.template import Templar
 from ansible.vars.manager import VariableManager
 
 from .checks import CREATE, PURPOSES
-from .resolve import ResolveError
 from .schema import BEGIN, END, reference, schema_text
+from .templates import TemplarResolver
 from .validate import validate
-from .yamlfile import Path
 
 ROOT = FilePath(__file__).resolve().parents[3]
 SCHEMA, REFERENCE = ROOT / "docs" / "site.schema.json", ROOT / "docs" / "site-data.md"
 
 
-class InventoryResolver:
-    """Resolves templates with the inventory's own variables, as a task would, without contacting a host."""
+def inventory_resolver(sources: Sequence[str], vault_password_file: str | None = None) -> TemplarResolver:
+    """Return a resolver that sees the inventory's own variables; the file holds the password of encrypted values."""
+    init_plugin_loader()
+    loader = DataLoader()
+    if vault_password_file is not None:
+        secret = FileVaultSecret(filename=vault_password_file, loader=loader)
+        secret.load()
+        loader.set_vault_secrets([("default", secret)])
 
-    def __init__(self, sources: Sequence[str], vault_password_file: str | None) -> None:
-        """Take the inventory sources and, for encrypted values, the file with the vault's password."""
-        self.sources = list(sources)
-        self.loader = DataLoader()
-        if vault_password_file is not None:
-            secret = FileVaultSecret(filename=vault_password_file, loader=self.loader)
-            secret.load()
-            secrets: list[tuple[str, VaultSecret]] = [("default", secret)]
-            self.loader.set_vault_secrets(secrets)
-        self._hosts: dict[str, Templar] = {}
+    @cache
+    def manager() -> tuple[InventoryManager, VariableManager]:
+        inventory = InventoryManager(loader=loader, sources=list(sources))
+        return inventory, VariableManager(loader=loader, inventory=inventory)
 
-    @cached_property
-    def _manager(self) -> tuple[InventoryManager, VariableManager]:
-        inventory = InventoryManager(loader=self.loader, sources=self.sources)
-        return inventory, VariableManager(loader=self.loader, inventory=inventory)
+    def variables(host: str) -> Mapping[str, Any]:
+        inventory, variable_manager = manager()
+        found: Mapping[str, Any] = variable_manager.get_vars(host=inventory.get_host(host))
+        return found
 
-    def value(self, host: str, path: Path) -> Any:
-        """See :class:`Resolver`."""
-        try:
-            if host not in self._hosts:
-                inventory, manager = self._manager
-                variables = manager.get_vars(host=inventory.get_host(host))
-                self._hosts[host] = Templar(loader=self.loader, variables=variables)
-            templar = self._hosts[host]
-            value: Any = templar.available_variables[path[0]]
-            for part in path[1:]:
-                value = templar.template(value)[part]
-            return templar.template(value)
-        except (AnsibleError, LookupError, TypeError) as error:
-            raise ResolveError(" ".join(str(error).split())) from error
+    return TemplarResolver(variables, lambda found: Templar(loader=loader, variables=found))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -83,7 +69,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _validate(options: argparse.Namespace) -> int:
-    resolver = InventoryResolver(options.inventory, options.vault_password_file)
+    resolver = inventory_resolver(options.inventory, options.vault_password_file)
     found = validate(options.inventory, resolver, options.purpose)
     if options.json:
         json.dump([problem.public() for problem in found.problems], sys.stdout, indent=2)

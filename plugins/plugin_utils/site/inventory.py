@@ -19,6 +19,7 @@ from .problem import WARNING, Place, SiteProblem, dotted, shown_path, shown_valu
 from .yamlfile import Document, Path, read_document
 
 YAML_ENDINGS = (".yml", ".yaml")
+VARIABLE_DIRECTORIES = ("group_vars", "host_vars", "vars_plugins")
 GROUP_KEYS = ("hosts", "children", "vars")
 ALL = "all"
 BUILT_IN_GROUPS = (ALL, "ungrouped")
@@ -144,8 +145,14 @@ def read_inventory(sources: Iterable[str]) -> Inventory:
 def _inventory_files(source: str) -> list[str]:
     if os.path.isfile(source):
         return [source]
-    names = sorted(n for n in os.listdir(source) if n.endswith(YAML_ENDINGS) and not n.startswith("."))
-    return [os.path.join(source, name) for name in names]
+    found: list[str] = []
+    for name in sorted(n for n in os.listdir(source) if not n.startswith(".")):
+        path = os.path.join(source, name)
+        if os.path.isdir(path):
+            found.extend(() if name in VARIABLE_DIRECTORIES else _inventory_files(path))
+        elif os.path.splitext(name)[1] in ("", ".ini", *YAML_ENDINGS):
+            found.append(path)
+    return found
 
 
 def _read_groups(inventory: Inventory, path: str) -> None:
