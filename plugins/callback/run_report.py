@@ -116,8 +116,13 @@ class CallbackModule(CallbackBase):
                 seconds=time.monotonic() - begun if begun is not None else 0.0,
             )
             if number == 0:
-                found = {key: findings(data, key) for key in ("changes", "deferred", "problems")}
-                event = replace(event, changed=result.is_changed(), **found)
+                event = replace(
+                    event,
+                    changed=result.is_changed(),
+                    changes=findings(data, "changes"),
+                    deferred=findings(data, "deferred"),
+                    problems=findings(data, "problems"),
+                )
             self._report.add(event)
 
     def _count_item(self, result: CallbackTaskResult) -> None:
