@@ -5,6 +5,9 @@ from __future__ import annotations
 
 import sys
 
-from bedplate_lab.cli import main
+try:
+    from bedplate_lab.cli import main
 
-sys.exit(main())
+    sys.exit(main())
+except KeyboardInterrupt:
+    sys.exit(130)

@@ -41,10 +41,11 @@ def down(steps: Steps, cache: bool = False, podman: Podman | None = None) -> Non
         with steps.step("put the machine back") as report:
             ssh.close_all()
             others = shutil.which("podman") is not None and bool(podman("ps", "--quiet").stdout.strip())
-            for line in traces.restore(record.machine, others):
-                report(line)
+            lines = traces.restore(record.machine, others)
             if record.packages:
-                report(f"installed for the lab and left: {' '.join(record.packages)}")
+                lines.append(f"installed for the lab and left: {' '.join(record.packages)}")
+            if lines:
+                report("; ".join(lines))
         inventory.remove()
         if paths.state().is_dir():
             shutil.rmtree(paths.state())

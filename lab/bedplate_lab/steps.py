@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from rich.console import Console
 from rich.live import Live
+from rich.markup import escape
 from rich.spinner import Spinner
 from rich.table import Table
 
@@ -89,7 +90,8 @@ class Steps:
         word = "failed" if step.failed else "done"
         if self.console.is_terminal:
             mark = "[red]✗[/red]" if step.failed else "[green]✓[/green]"
-            self.console.print(f"{mark} {step.title} [dim]{duration(step.seconds)}[/dim]")
+            note = f"  {escape(step.note)}" if step.note else ""
+            self.console.print(f"{mark} {escape(step.title)} [dim]{duration(step.seconds)}{note}[/dim]")
         else:
             self._line(word, f"{step.title} ({duration(step.seconds)})")
 
@@ -99,10 +101,13 @@ class Steps:
 
     def _table(self) -> Table:
         table = Table.grid(padding=(0, 1))
+        for _ in range(3):
+            table.add_column(no_wrap=True)
+        table.add_column(no_wrap=True, overflow="ellipsis", style="dim")
         now = time.monotonic()
         with self._lock:
             for step in self._running:
-                table.add_row(self._spinner, step.title, f"[dim]{duration(now - step.started)}[/dim]", f"[dim]{step.note}[/dim]")
+                table.add_row(self._spinner, escape(step.title), f"[dim]{duration(now - step.started)}[/dim]", escape(step.note))
         return table
 
 

@@ -25,6 +25,8 @@ ALSO = ("net/ipv4/ip_forward",)
 
 RAISED = {"fs/inotify/max_user_instances": 8192, "fs/inotify/max_user_watches": 524288}
 """Least values the lab sets itself: every host runs systemd, kubelet and containerd, all under one user."""
+MODULES = ("br_netfilter", "overlay")
+"""Kernel modules that nothing loads by itself when hosts, which have no modules of their own, need them."""
 CGROUPS = Path("/sys/fs/cgroup")
 NETNS = "/run/netns"
 
@@ -36,6 +38,7 @@ def snapshot(root: Path = SYSCTL) -> dict[str, Any]:
         "sysctl": sysctls(root),
         "netns_mounted": _is_mounted(NETNS),
         "chains": "NETAVARK" in _iptables_save("filter") + _iptables_save("nat"),
+        "modules_absent": [name for name in MODULES if not _loaded(name)],
         "cgroups": [str(path) for path in _podman_cgroups()],
     }
 
@@ -67,6 +70,20 @@ def raise_limits(root: Path = SYSCTL) -> list[str]:
     return changed
 
 
+def load_modules(before: dict[str, Any]) -> list[str]:
+    """Load the modules a machine with loadable ones lacks; a line for each one loaded, or that could not be.
+
+    A module that is built in may show nowhere; where modprobe finds none, preflight checks on the hosts what counts.
+    """
+    lines = []
+    for name in before.get("modules_absent", []):
+        if _loaded(name) or not Path("/lib/modules", os.uname().release).is_dir():
+            continue
+        result = run(["modprobe", name], check=False)
+        lines.append(f"module {name}: {'loaded' if result.returncode == 0 else result.stderr.strip()}")
+    return lines
+
+
 def restore(before: dict[str, Any], others: bool, root: Path = SYSCTL) -> list[str]:
     """Put back what differs from the snapshot; a line for each thing put back, or that could not be.
 
@@ -94,6 +111,9 @@ def restore(before: dict[str, Any], others: bool, root: Path = SYSCTL) -> list[s
 
 def _remove_podman_traces(before: dict[str, Any]) -> list[str]:
     lines = []
+    for name in before.get("modules_absent", []):
+        if _loaded(name) and run(["modprobe", "--remove", name], check=False).returncode == 0:
+            lines.append(f"module {name}: unloaded")
     if not before.get("chains") and remove_chains():
         lines.append("podman's empty firewall chains: removed")
     known = set(before.get("cgroups", []))
@@ -134,6 +154,10 @@ def _iptables_save(table: str) -> str:
 
 def _is_mounted(target: str) -> bool:
     return any(line.split()[4] == target for line in Path("/proc/self/mountinfo").read_text().splitlines())
+
+
+def _loaded(module: str) -> bool:
+    return Path("/sys/module", module).exists()
 
 
 def _podman_cgroups() -> Iterable[Path]:

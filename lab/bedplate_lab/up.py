@@ -66,8 +66,9 @@ def prepare(steps: Steps, podman: Podman) -> None:
         with state.update() as record:
             if record.machine.get("boot") != traces.boot_id():
                 record.machine = traces.snapshot()
-        for line in traces.raise_limits():
-            report(line)
+        lines = [*traces.load_modules(record.machine), *traces.raise_limits()]
+        if lines:
+            report("; ".join(lines))
         ssh.ensure_key()
         network.ensure(podman)
 
