@@ -107,6 +107,8 @@ bedplate_venv() {
             rm -f -- "$venv/.requirements"
             "$venv/bin/python" -c 'import sys; sys.exit(sys.version_info < (3, 12))' 2>/dev/null ||
                 "$uv" venv --quiet --clear --python "$python" "$venv" || exit 1
+            # The system's certificates, where there are any: a site's own authority is known there.
+            [[ -e /etc/ssl/certs/ca-certificates.crt ]] && export UV_SYSTEM_CERTS=true
             "$uv" pip sync --quiet --require-hashes --python "$venv/bin/python" "$BEDPLATE_ROOT/requirements.txt" || exit 1
             printf '%s\n' "$wanted" >"$venv/.requirements"
         ) || return 1
