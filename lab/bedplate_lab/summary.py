@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -80,7 +81,7 @@ def print_status(data: Mapping[str, Any], console: Console) -> None:
             "" if row["up_seconds"] is None else duration(row["up_seconds"]).replace(".0 s", " s"),
             row["node"],
             row["version"],
-            " ".join(taint.rpartition("/")[2] for taint in row["taints"]),
+            " ".join(re.sub(r"^[a-z.-]*kubernetes\.io/", "", taint) for taint in row["taints"]),
         )
     console.print(table)
     for name, state in data["depot"].items():
