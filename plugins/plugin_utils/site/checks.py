@@ -9,10 +9,10 @@ from typing import Any
 from . import component_fields
 from .check_network import check_network
 from .gather import CONTROL_PLANE, GPU_NODES, Gathered
-from .inventory import BUILT_IN_GROUPS, suggestion
+from .inventory import BUILT_IN_GROUPS
 from .kubelet_config import eviction_memory
 from .model_pool import RDMA_FABRICS
-from .problem import ERROR, WARNING, Place, SiteProblem
+from .problem import ERROR, WARNING, Place, SiteProblem, suggestion
 from .types import RFC_1123_RULE, address_or_none, is_dns_label, is_dns_name
 from .versions import Versions
 
@@ -21,7 +21,6 @@ PURPOSES = (CREATE, "change", "upgrade", "remove", "recover", "reset", "exit")
 """What a playbook is about to do. Only creation refuses an etcd size that cannot be kept; the others warn and go on."""
 
 MAX_ETCD_MEMBERS = 5
-RESERVED_POOL_NAMES = ("system", "control-plane", CONTROL_PLANE, "system_nodes", GPU_NODES)
 
 
 def check_site(found: Gathered, versions: Versions, purpose: str = CREATE) -> None:
@@ -108,10 +107,7 @@ def _pools(found: Gathered) -> None:
         if pool.name == "system":
             continue
         flavor = pool.name.replace("_", "-")
-        if pool.name in RESERVED_POOL_NAMES or flavor in RESERVED_POOL_NAMES:
-            rule = "this name is taken by Bedplate itself; name the pool otherwise"
-            found.problems.append(SiteProblem(pool.place, "pool", pool.name, rule))
-        elif not is_dns_label(flavor):
+        if not is_dns_label(flavor):
             rule = "a pool's name becomes labels and queue flavors: lower-case letters, digits, '-' and '_', 63 at most"
             found.problems.append(SiteProblem(pool.place, "pool", pool.name, rule))
         elif flavor in seen:

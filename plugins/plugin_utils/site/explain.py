@@ -9,15 +9,12 @@ from typing import Any, TypeVar, get_args
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import ErrorDetails
 
-from .inventory import suggestion
-from .problem import Place, SiteProblem
+from .problem import SECRET_KEYS, Place, SiteProblem, suggestion
 from .resolve import HIDDEN, MISSING, Resolved
 from .types import Shape
 from .yamlfile import Path
 
 Model = TypeVar("Model")
-
-SECRET_KEYS = ("password",)
 
 _WANTED = {
     "bool_type": "must be true or false",

@@ -12,11 +12,11 @@ from pydantic import TypeAdapter
 
 from . import older
 from .explain import check
-from .inventory import ALL, Inventory, Variable, suggestion
+from .inventory import ALL, Inventory, Variable
 from .model import SECTIONS, Site
 from .model_host import HostData
 from .model_pool import GpuPool
-from .problem import Place, SiteProblem
+from .problem import Place, SiteProblem, suggestion
 from .resolve import Resolved, ResolveError, Resolver, is_template, resolve
 from .types import Shape, address_or_none
 from .yamlfile import Path
@@ -25,6 +25,7 @@ CONTROL_PLANE = "control_plane"
 SYSTEM_NODES = "system_nodes"
 GPU_NODES = "gpu_nodes"
 POOL_SPEC = "gpu_pool"
+RESERVED_POOL_NAMES = ("system", "control-plane", CONTROL_PLANE, SYSTEM_NODES, GPU_NODES)
 HOST_KEYS = tuple(HostData.model_fields)
 
 
@@ -137,6 +138,10 @@ def _hosts(found: Gathered, resolver: Resolver | None) -> None:
     members = {SYSTEM_NODES: inventory.hosts_of(SYSTEM_NODES)}
     pools = inventory.groups[GPU_NODES].children if GPU_NODES in inventory.groups else {}
     for pool, place in pools.items():
+        if pool in RESERVED_POOL_NAMES:
+            rule = "this name is taken by Bedplate itself; name the pool otherwise"
+            found.problems.append(SiteProblem(place, "pool", pool, rule))
+            continue
         members[pool] = inventory.hosts_of(pool)
         group = inventory.groups.get(pool)
         found.pools[pool] = Pool(pool, group.place if group else place, list(members[pool]))

@@ -7,7 +7,6 @@ reads them: later files of a directory replace earlier ones, a child group's val
 
 from __future__ import annotations
 
-import difflib
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -15,7 +14,7 @@ from typing import Any
 
 from ansible.plugins.inventory import detect_range, expand_hostname_range
 
-from .problem import WARNING, Place, SiteProblem, dotted, shown_path, shown_value
+from .problem import WARNING, Place, SiteProblem, dotted, shown_path, shown_value, suggestion
 from .yamlfile import Document, Path, read_document
 
 YAML_ENDINGS = (".yml", ".yaml")
@@ -292,9 +291,3 @@ def _variable(document: Document, name: str, value: Any, path: Path) -> Variable
 def _refuse(inventory: Inventory, document: Document, path: Path, value: Any, rule: str) -> None:
     key = dotted(path) or "file"
     inventory.problems.append(SiteProblem(document.places[path], key, shown_value(value), rule))
-
-
-def suggestion(word: str, known: Iterable[str]) -> str:
-    """Return ``; did you mean X?`` for a word close to a known one, else nothing."""
-    close = difflib.get_close_matches(str(word), sorted(known), n=1, cutoff=0.7)
-    return f"; did you mean {close[0]}?" if close else ""

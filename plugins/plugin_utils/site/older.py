@@ -6,9 +6,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from .inventory import Variable, suggestion
+from .inventory import Variable
 from .model import SECTIONS
-from .problem import SiteProblem, shown_value
+from .problem import SiteProblem, shown_value, suggestion
 from .resolve import HIDDEN, Resolved
 
 OLDER_REGISTRY_VARIABLES = (

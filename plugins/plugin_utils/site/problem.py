@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import difflib
 import os
 import re
 from collections.abc import Iterable
@@ -11,6 +12,9 @@ from typing import Any
 
 ERROR = "error"
 WARNING = "warning"
+
+SECRET_KEYS = ("auth", "password")
+"""Keys whose values are never shown, of the site data and of older shapes."""
 
 SHOWN_VALUE_CHARACTERS = 80
 """A longer value is cut in messages."""
@@ -70,6 +74,7 @@ def shown_path(path: str) -> str:
 
 def shown_value(value: Any) -> str:
     """Return a value as it may stand in a message: one line, cut when long."""
+    value = _without_secrets(value)
     if value is None:
         return "(nothing)"
     if value is True or value is False:
@@ -81,9 +86,23 @@ def shown_value(value: Any) -> str:
     return text if len(text) <= SHOWN_VALUE_CHARACTERS else text[:SHOWN_VALUE_CHARACTERS] + "…"
 
 
+def _without_secrets(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: "(hidden)" if key in SECRET_KEYS else _without_secrets(item) for key, item in value.items()}
+    return [_without_secrets(item) for item in value] if isinstance(value, list) else value
+
+
 def dotted(path: Iterable[Any]) -> str:
     """Return ``("network", "pod_cidrs", 0)`` as ``network.pod_cidrs[0]``."""
     text = ""
     for part in path:
         text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else str(part)
     return text
+
+
+def suggestion(word: str, known: Iterable[str]) -> str:
+    """Return ``; did you mean X?`` for a word close to a known one, else nothing."""
+    candidates = sorted(known)
+    close = difflib.get_close_matches(str(word), candidates, n=1, cutoff=0.7)
+    close = close or [name for name in candidates if len(str(word)) >= 4 and str(word) in name]
+    return f"; did you mean {close[0]}?" if close else ""
