@@ -21,7 +21,8 @@ class ActionModule(ActionBase):
         """Run the module with the task's own arguments."""
         variables = task_vars or {}
         result: dict[str, Any] = super().run(tmp, variables)
-        user = str(self._connection.get_option("remote_user") if self._connection.has_option("remote_user") else "") or "you"
+        option = self._connection.get_option("remote_user") if self._connection.has_option("remote_user") else None
+        user = str(option or self._play_context.remote_user or "the current user")
         try:
             result.update(self._execute_module(module_name="bedplate.metal.preflight", task_vars=variables))
         except AnsibleConnectionFailure as error:

@@ -143,5 +143,5 @@ def tail(text: str) -> str:
 def _line(text: str, pattern: str) -> str:
     for line in text.splitlines():
         if re.search(pattern, line):
-            return re.sub(r"^[EW]: ", "", line.strip())
+            return re.sub(r"^[EW]: ", "", line.strip()).rstrip(".")
     return tail(text)

@@ -59,7 +59,7 @@ def apt_proxy_text(proxy: Proxy, uris: Sequence[str]) -> str:
     lines = [f'Acquire::{scheme}::Proxy "{url}";' for scheme, url in (("http", proxy.http), ("https", proxy.https)) if url]
     for uri in dict.fromkeys(uris):
         host = uri_endpoint(uri)[0]
-        if exempt(host, proxy.no_proxy):
+        if exempt(host, proxy.no_proxy) and ":" not in host:  # apt.conf separates names by "::": no IPv6 address in a name
             lines.append(f'Acquire::{urlsplit(uri).scheme}::Proxy::{host} "DIRECT";')
     return "\n".join(dict.fromkeys(lines)) + "\n"
 

@@ -128,7 +128,7 @@ observed:
     - "What was found: distribution, architecture, kernel, python, memory_bytes, disk_free_bytes (by path), cgroup_version,
       addresses, default_interfaces, node_ip (declared or the only candidate), clock_offset_seconds, time_services, kubelet."
     - "C(kubelet) has state (none, partial, complete), ca_sha256 (of the CA's DER form), server, ours, control_plane, phases."
-  returned: when the host could be observed
+  returned: when nothing stops the host
   type: dict
 problems:
   description: Problems with keys what, found, wanted, next_step, severity.

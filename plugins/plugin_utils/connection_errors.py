@@ -33,13 +33,13 @@ def explain_exception(text: str, user: str) -> str | None:
 
 def explain_unreachable(text: str, address: str, user: str) -> str:
     """Explain a failed connection."""
-    reason = re.sub(r"\s+", " ", re.sub(r"^.*?(?=ssh:|\S+@\S+: Permission)", "", text, flags=re.DOTALL)).strip().rstrip(".")
+    reason = " ".join(re.sub(r"^.*\bssh: ", "", text, flags=re.DOTALL).split()).rstrip(".")
     if "Permission denied" in text or "password" in text.lower():
         step = f"install your key for {user} on the host (ssh-copy-id), or correct ansible_user"
     elif "Host key verification failed" in text or "IDENTIFICATION HAS CHANGED" in text:
         step = "compare the host's key by another path, then renew it in known_hosts"
     else:
-        step = "check ansible_host in the inventory, that the host is up, and the way to it (port 22)"
+        step = "check ansible_host in the inventory, that the host is up, and the way to its SSH port"
     return f"connection: found {address} not reachable ({reason}); wanted SSH as {user}. Next: {step}"
 
 
