@@ -158,9 +158,11 @@ def check_clock(observed: PreflightObserved, desired: PreflightDesired) -> list[
 
 
 def check_reachable(observed: PreflightObserved) -> list[Problem]:
-    """Package and image sources accept connections from the host."""
+    """Package and image sources accept connections; a working node that needs nothing from them is only warned."""
+    severity = "warning" if observed.kubelet.state == "complete" else "error"
     step = "check the address in the site data, the service there, and routes or firewalls between"
-    return [Problem(f"reachability of {uri}", reason, "a TCP connection", step) for uri, reason in observed.unreachable.items()]
+    wanted = "a TCP connection"
+    return [Problem(f"reachability of {u}", reason, wanted, step, severity) for u, reason in observed.unreachable.items()]
 
 
 def check_ports(observed: PreflightObserved, desired: PreflightDesired) -> list[Problem]:

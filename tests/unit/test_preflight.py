@@ -70,6 +70,13 @@ def test_all_problems_come_at_once() -> None:
     assert all(p.found and p.wanted and p.next_step for p in outcome.problems)
 
 
+def test_a_source_that_is_down_stops_a_new_node_and_warns_on_a_working_one() -> None:
+    network = RecordedNetwork(closed={"https://depot": "depot port 443: Connection refused"})
+    desired = replace(DESIRED, depot_uris=("https://depot",))
+    assert [p.severity for p in run(debian(), desired, network).problems] == ["error"]
+    assert [p.severity for p in run(member(), desired, network).problems] == ["warning"]
+
+
 class TestDisk:
     def test_a_new_node_needs_room_a_working_one_only_must_not_be_full(self) -> None:
         fresh, working = debian(), member()
