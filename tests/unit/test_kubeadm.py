@@ -70,7 +70,7 @@ def test_given_registration_is_kept_and_ignored_errors_are_joined() -> None:
 def rendered() -> dict[str, str]:
     desired = control_plane_desired()
     worker = worker_desired()
-    join = {"node_name": "w1", "endpoint": worker.endpoint, "token": TOKEN, "ca_cert_hashes": [HASH]}
+    join: dict[str, Any] = {"node_name": "w1", "endpoint": worker.endpoint, "token": TOKEN, "ca_cert_hashes": [HASH]}
     ipv6 = {**CLUSTER, "networking": {"podSubnet": "fd00:10:244::/56", "serviceSubnet": "fd00:10:96::/112"}}
     ipv6["apiServer"] = {"certSANs": ["[fd00::11]", "api.lab.test", "api.lab.test"]}
     ipv6_desired = control_plane_desired(cluster=ipv6, init={"localAPIEndpoint": {"advertiseAddress": "fd00::11"}})
