@@ -10,6 +10,7 @@ from ansible.plugins.action import ActionBase
 from ansible_collections.bedplate.metal.plugins.module_utils.core import BedplateError
 from ansible_collections.bedplate.metal.plugins.module_utils.kubeadm import ADMIN_CONF
 from ansible_collections.bedplate.metal.plugins.plugin_utils.cluster_state import Search, decoded_slurp, facts
+from ansible_collections.bedplate.metal.plugins.plugin_utils.host_variables import set_host_variables
 
 _SEARCHES: dict[str, Search] = {}
 """By task: the items of a loop run one after another in one process and share what they found."""
@@ -45,7 +46,7 @@ class ActionModule(ActionBase):
         found = facts(search, arguments["hosts"], observed, arguments["control_plane"], classes=arguments["classify"])
         result.update(changed=False, asked=True, kubeconfig=found["bedplate_kubeconfig"], source=search.source)
         if arguments["set_facts"]:
-            result["ansible_facts"] = found
+            set_host_variables(self, result, found)
         return result
 
     def _ask(self, search: Search, host: str, hostvars: Any, cluster: str, task_vars: dict[str, Any]) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ansible.plugins.action import ActionBase
+from ansible_collections.bedplate.metal.plugins.plugin_utils.host_variables import set_host_variables
 from ansible_collections.bedplate.metal.plugins.plugin_utils.site.checks import CREATE, PURPOSES
 from ansible_collections.bedplate.metal.plugins.plugin_utils.site.templates import TemplarResolver
 from ansible_collections.bedplate.metal.plugins.plugin_utils.site.validate import validate
@@ -37,7 +38,7 @@ class ActionModule(ActionBase):
             result["failed"] = True
             result["msg"] = f"the site's data has {count} error{'s' if count != 1 else ''}; no host was contacted:\n{lines}"
         else:
-            self._set(result, {"bedplate": found.bedplate})
+            set_host_variables(self, result, {"bedplate": found.bedplate})
         return result
 
     def _resolver(self, hostvars: Any) -> TemplarResolver:
@@ -45,12 +46,3 @@ class ActionModule(ActionBase):
             return self._templar.copy_with_new_env(available_variables=variables)
 
         return TemplarResolver(hostvars.raw_get, templar)
-
-    def _set(self, result: dict[str, Any], variables: dict[str, Any]) -> None:
-        """Set variables of all hosts of the play, as set_fact does where ansible-core lets actions do so (2.21)."""
-        try:
-            from ansible.plugins.action import VariableLayer
-        except ImportError:
-            result["ansible_facts"] = variables
-        else:
-            self.register_host_variables(variables, VariableLayer.EPHEMERAL_FACT)
