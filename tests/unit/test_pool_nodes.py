@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ansible_collections.bedplate.metal.plugins.module_utils.core import BedplateError
+from ansible_collections.bedplate.metal.plugins.plugin_utils.kube import Api, KubeError
+from ansible_collections.bedplate.metal.plugins.plugin_utils.pool_nodes import NodeDesired, plan_node, reconcile
+from fake_api import FakeApi, Served, node
+
+RESTRICTED = "pool.node-restriction.kubernetes.io/name"
+UNACCEPTED = {"key": "bedplate.dev/unaccepted", "effect": "NoSchedule"}
+DESIRED: dict[str, Any] = {
+    "labels": {"pool.bedplate.dev/name": "train"},
+    "node_restriction_labels": {RESTRICTED: "train"},
+    "taints": [{"key": "pool.bedplate.dev/name", "value": "train", "effect": "NoSchedule"}],
+    "pool": "train",
+    "roles": {},
+}
+
+
+def cluster(**nodes: dict[str, Any]) -> FakeApi:
+    api = FakeApi()
+    for name, body in nodes.items():
+        api.add(f"/api/v1/nodes/{name}", body)
+    return api
+
+
+def test_only_nodes_that_differ_are_patched_and_a_second_run_is_one_list_call(tmp_path: Path) -> None:
+    fake = cluster(w1=node("w1", labels={"kubernetes.io/os": "linux"}, taints=[UNACCEPTED]), w2=node("w2"))
+    with Served(fake, tmp_path) as kubeconfig:
+        changes, missing = reconcile(Api(kubeconfig), ["w1"], {"w1": DESIRED}, check=False)
+        assert changes and not missing
+        assert fake.node("w1")["metadata"]["labels"] == {
+            "kubernetes.io/os": "linux",
+            "pool.bedplate.dev/name": "train",
+            RESTRICTED: "train",
+        }
+        assert fake.node("w1")["spec"]["taints"] == [UNACCEPTED, DESIRED["taints"][0]], "the gate's taint is not the pool's"
+        assert "labels" not in fake.node("w2") and fake.node("w2")["metadata"]["labels"] == {}
+        fake.requests.clear()
+        assert reconcile(Api(kubeconfig), ["w1"], {"w1": DESIRED}, check=False) == ([], {})
+    assert fake.requests == [("GET", "/api/v1/nodes")]
+
+
+def test_what_was_set_here_and_is_no_longer_wanted_goes_and_foreign_things_stay(tmp_path: Path) -> None:
+    theirs = {"key": "maintenance", "value": "yes", "effect": "NoExecute"}
+    fake = cluster(w1=node("w1", labels={"team": "x"}, taints=[theirs]))
+    with Served(fake, tmp_path) as kubeconfig:
+        reconcile(Api(kubeconfig), ["w1"], {"w1": DESIRED}, check=False)
+        moved = {"labels": {"pool.bedplate.dev/workload": "inference"}, "taints": []}
+        changes, _missing = reconcile(Api(kubeconfig), ["w1"], {"w1": moved}, check=False)
+    assert fake.node("w1")["metadata"]["labels"] == {"team": "x", "pool.bedplate.dev/workload": "inference"}
+    assert fake.node("w1")["spec"]["taints"] == [theirs]
+    assert "node w1 taints" in [c.what for c in changes]
+
+
+def test_check_mode_predicts_and_patches_nothing(tmp_path: Path) -> None:
+    fake = cluster(w1=node("w1"))
+    with Served(fake, tmp_path) as kubeconfig:
+        predicted, _missing = reconcile(Api(kubeconfig), ["w1"], {"w1": DESIRED}, check=True)
+        assert {method for method, _path in fake.requests} == {"GET"}
+        done, _missing = reconcile(Api(kubeconfig), ["w1"], {"w1": DESIRED}, check=False)
+    assert [c.public() for c in predicted] == [c.public() for c in done]
+
+
+def test_a_taint_somebody_adds_at_the_same_moment_is_not_lost(tmp_path: Path) -> None:
+    fake = cluster(w1=node("w1"))
+    raced: list[bool] = []
+
+    def race(api: FakeApi, method: str, path: str) -> None:
+        if method == "PATCH" and not raced:
+            raced.append(True)
+            api.touch(path, lambda body: body["spec"]["taints"].append({"key": "theirs", "effect": "NoSchedule"}))
+
+    fake.before = race
+    with Served(fake, tmp_path) as kubeconfig:
+        reconcile(Api(kubeconfig), ["w1"], {"w1": DESIRED}, check=False)
+    assert [t["key"] for t in fake.node("w1")["spec"]["taints"]] == ["theirs", "pool.bedplate.dev/name"]
+
+
+def test_a_host_without_a_node_is_named_and_the_others_go_on(tmp_path: Path) -> None:
+    fake = cluster(w1=node("w1"))
+    with Served(fake, tmp_path) as kubeconfig:
+        changes, missing = reconcile(Api(kubeconfig), ["w9", "w1"], {"w1": DESIRED}, check=False)
+    assert "found no Node object" in missing["w9"] and changes
+
+
+def test_a_changed_value_of_a_taint_replaces_it() -> None:
+    found = node("w1", taints=[{"key": "pool.bedplate.dev/name", "value": "old", "effect": "NoSchedule"}])
+    plan = plan_node(found, NodeDesired.of(DESIRED))
+    assert plan.patch["spec"]["taints"] == DESIRED["taints"]
+
+
+def test_an_annotation_of_a_future_format_is_refused() -> None:
+    found = node("w1", annotations={"bedplate.dev/pool": '{"format": 2}'})
+    with pytest.raises(BedplateError, match="found format 2"):
+        plan_node(found, NodeDesired.of(DESIRED))
+
+
+def test_an_api_that_is_down_is_named(tmp_path: Path) -> None:
+    with Served(FakeApi(), tmp_path) as kubeconfig:
+        pass
+    with pytest.raises(KubeError, match=r"GET /api/v1/nodes: no answer"):
+        Api(kubeconfig).nodes()
