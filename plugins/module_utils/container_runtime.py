@@ -12,7 +12,7 @@ from . import rollback
 from .apt import DEFAULT_LOCK_TIMEOUT_SECONDS
 from .containerd_check import CRI_OK, check_configuration, cri_status
 from .containerd_config import DROPIN, MAIN, REGISTRY_DIRECTORY, Settings, Wanted, import_patterns, wanted_files
-from .core import UNKNOWN, BedplateError, Change, Component, Plan, Problem, Record, restart_service
+from .core import UNKNOWN, BedplateError, Change, Component, Plan, Problem, restart_service
 from .host import Host
 from .operations import RemoveFile, RunCommand, file_change
 from .packages import PackageState, observe_packages, package_problems, plan_packages
@@ -100,10 +100,8 @@ class ContainerRuntime(Component[Desired, Observed]):
     def observe(self, host: Host, desired: Desired) -> Observed:
         """Look at packages, files, the service and the running process."""
         packages = observe_packages(host, desired.packages)
-        shown = host.run(["systemctl", "show", SERVICE, "-p", "ActiveState", "-p", "UnitFileState", "-p", "MainPID"]).out
-        state = dict(line.split("=", 1) for line in shown.splitlines() if "=" in line)
+        state = _service_state(host)
         active = state.get("ActiveState") or "inactive"
-        limits = host.read(f"/proc/{state.get('MainPID', '0')}/limits") if state.get("MainPID", "0") != "0" else None
         return Observed(
             packages=packages,
             files=observe_files(host),
@@ -113,7 +111,7 @@ class ContainerRuntime(Component[Desired, Observed]):
             active=active,
             enabled=state.get("UnitFileState") or "",
             cri=cri_status(host) if active == "active" else "no answer",
-            memlock=parse_memlock(limits or ""),
+            memlock=running_memlock(host, state),
         )
 
     def plan(self, observed: Observed, desired: Desired) -> Plan:
@@ -143,7 +141,7 @@ class ContainerRuntime(Component[Desired, Observed]):
         complaints = check_configuration(host, wanted.settings)
         if complaints:
             restored = rollback.restore(host, NAME)
-            self._nothing_owed(host)
+            rollback.nothing_owed(host, NAME, effect)
             raise BedplateError(
                 f"configuration of containerd: found {'; '.join(complaints)}; wanted one it accepts. {_put_back(restored)}; "
                 "containerd was not restarted. Next: correct the site data (or the file named), then run this again"
@@ -152,17 +150,16 @@ class ContainerRuntime(Component[Desired, Observed]):
         if failure is not None:
             restored = rollback.restore(host, NAME)
             again = _restarted(host) if restored else failure
-            self._nothing_owed(host)
+            rollback.nothing_owed(host, NAME, effect)
             now = "containerd runs again" if again is None else "containerd does not run"
             raise BedplateError(f"{failure}\n{_put_back(restored)}; {now}. Next: correct what the journal names, then repeat")
         rollback.discard(host, NAME)
-
-    def _nothing_owed(self, host: Host) -> None:
-        """Strike the restart off the record: the files it was owed for are gone."""
-        record = Record.load(host, NAME)
-        for effect in RESTART:
-            record = record.paid(effect)
-        record.save(host)
+        found = running_memlock(host)
+        if desired.memlock and found != desired.memlock:
+            raise BedplateError(
+                f"locked memory of the running containerd: found {found}; wanted {desired.memlock}. Next: look for another "
+                f"drop-in (systemctl cat {SERVICE}) or a limit of the machine itself (a host in a container cannot raise it)"
+            )
 
 
 def observe_files(host: Host) -> dict[str, str]:
@@ -179,6 +176,17 @@ def observe_files(host: Host) -> dict[str, str]:
             if text is not None:
                 files[path] = text
     return files
+
+
+def running_memlock(host: Host, state: Optional[Mapping[str, str]] = None) -> Optional[str]:
+    """Return the limit of locked memory of the running containerd; None when it does not run."""
+    pid = (state or _service_state(host)).get("MainPID", "0")
+    return None if pid == "0" else parse_memlock(host.read(f"/proc/{pid}/limits") or "")
+
+
+def _service_state(host: Host) -> dict[str, str]:
+    shown = host.run(["systemctl", "show", SERVICE, "-p", "ActiveState", "-p", "UnitFileState", "-p", "MainPID"]).out
+    return dict(line.split("=", 1) for line in shown.splitlines() if "=" in line)
 
 
 def parse_memlock(limits: str) -> Optional[str]:
@@ -275,11 +283,12 @@ def _restarted(host: Host) -> Optional[str]:
         return str(error)
     if rollback.wait_until(lambda: cri_status(host) != "no answer", CRI_TIMEOUT_SECONDS) and cri_status(host) == CRI_OK:
         return None
-    journal = host.run(["journalctl", "-u", SERVICE, "-n", "200", "--no-pager", "-o", "cat"]).out.splitlines()
-    reasons = [line for line in journal if "failed to load plugin" in line or "level=fatal" in line] or journal
-    tail = "\n".join(reasons[-5:])
+    journal = host.run(["journalctl", "-u", SERVICE, "-n", "300", "--no-pager", "-o", "cat"]).out
+    lines = journal.rpartition("starting containerd")[2].splitlines()  # since the last start
+    reasons = [line for line in lines if "failed to load plugin" in line or "level=fatal" in line]
+    tail = "\n".join(reasons[:2] or lines[-5:])  # the first is the cause, the others depend on it
     return f"CRI of containerd: found {cri_status(host)} within {CRI_TIMEOUT_SECONDS} s of a restart; wanted {CRI_OK}.\n{tail}"
 
 
 def _put_back(paths: list[str]) -> str:
-    return f"Put back as before: {', '.join(paths)}" if paths else "No file of this run had to be put back"
+    return f"Put back: {', '.join(paths)}" if paths else "Nothing had to be put back"

@@ -12,7 +12,7 @@ import time
 from dataclasses import dataclass
 from typing import Any, Callable, Optional
 
-from .core import RECORD_DIRECTORY, BedplateError
+from .core import RECORD_DIRECTORY, BedplateError, Record
 from .host import Host
 
 
@@ -69,6 +69,11 @@ def restore(host: Host, component: str) -> list[str]:
             host.write(path, before["text"], before["mode"])
     discard(host, component)
     return sorted(kept)
+
+
+def nothing_owed(host: Host, component: str, effect: str) -> None:
+    """Strike an effect off the component's record: the files it was owed for are gone."""
+    Record.load(host, component).paid(effect).save(host)
 
 
 def wait_until(probe: Callable[[], bool], seconds: float, pause: Callable[[float], None] = time.sleep) -> bool:
