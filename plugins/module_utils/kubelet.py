@@ -26,6 +26,7 @@ FLAGS = "/etc/default/kubelet"
 KUBECONFIG = "/etc/kubernetes/kubelet.conf"
 CRICTL = "/etc/crictl.yaml"
 UNIT_DROPIN = "/etc/systemd/system/kubelet.service.d/50-bedplate.conf"
+RUNTIME_SERVICE = "containerd.service"
 HEALTH_PORT = 10248
 """KubeletConfiguration.healthzPort's default."""
 HEALTH_TIMEOUT_SECONDS = 60
@@ -64,8 +65,11 @@ class Desired:
         return f"runtime-endpoint: {self.runtime_endpoint}\nimage-endpoint: {self.runtime_endpoint}\ntimeout: 10\ndebug: false\n"
 
     def unit_dropin(self) -> str:
-        """Return the service's drop-in, "" for none."""
-        return render_dropin("bedplate.metal.kubelet", proxy_environment(self.proxy), {})
+        """Return the service's drop-in.
+
+        At boot kubelet ends when it finds no runtime, and systemd tries again only ten seconds later: it starts after it.
+        """
+        return render_dropin("bedplate.metal.kubelet", proxy_environment(self.proxy), {}, after=RUNTIME_SERVICE)
 
 
 @dataclass(frozen=True)
@@ -100,7 +104,7 @@ class ForgetState:
 
 @dataclass(frozen=True)
 class WriteUnit:
-    """Operation: write or remove the unit's drop-in and have systemd load it."""
+    """Operation: write the unit's drop-in and have systemd load it."""
 
     file: Operation
 
@@ -244,7 +248,7 @@ def _dropin_changes(
 
 def _unit_changes(observed: Observed, desired: Desired, drain: frozenset[str]) -> list[Change]:
     changes = []
-    text, found = desired.unit_dropin() or None, observed.files[UNIT_DROPIN]
+    text, found = desired.unit_dropin(), observed.files[UNIT_DROPIN]
     if found != text:
         secret = has_credentials(text) or has_credentials(found)
         operation: Operation = WriteUnit(_write(UNIT_DROPIN, text, observed.joined, 0o600 if secret else 0o644))

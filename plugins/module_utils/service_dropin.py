@@ -18,11 +18,16 @@ def proxy_environment(proxy: Optional[Mapping[str, Any]]) -> dict[str, str]:
     return environment
 
 
-def render_dropin(owner: str, environment: Mapping[str, str], limits: Mapping[str, str]) -> str:
-    """Return the text of a ``.service.d`` file, "" when there is nothing to set. limits: e.g. {"LimitMEMLOCK": "infinity"}."""
-    if not environment and not limits:
+def render_dropin(owner: str, environment: Mapping[str, str], limits: Mapping[str, str], after: str = "") -> str:
+    """Return the text of a ``.service.d`` file, "" when there is nothing to set.
+
+    limits: e.g. {"LimitMEMLOCK": "infinity"}. after: the unit this one starts after.
+    """
+    if not environment and not limits and not after:
         return ""
-    lines = [f"# Written by {owner}; changes here are overwritten.", "[Service]"]
+    lines = [f"# Written by {owner}; changes here are overwritten."]
+    lines += ["[Unit]", f"After={after}"] if after else []
+    lines += ["[Service]"] if environment or limits else []
     lines += [f"Environment={_quote(f'{name}={value}')}" for name, value in sorted(environment.items())]
     lines += [f"{name}={value}" for name, value in sorted(limits.items())]
     return "\n".join(lines) + "\n"

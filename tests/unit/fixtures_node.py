@@ -91,6 +91,7 @@ def joined_host(fragment: dict[str, Any] | None = None) -> RecordedHost:
             f"{kubelet_config.DIRECTORY}/10-host.conf": kubelet_config.render({}),
             f"{kubelet_config.DIRECTORY}/20-site.conf": kubelet_config.render({"maxPods": 110, **(fragment or {})}),
             kubelet.FLAGS: kubelet_desired().flags(),
+            kubelet.UNIT_DROPIN: kubelet_desired().unit_dropin(),
             kubelet.CRICTL: kubelet_desired().crictl(),
             "/etc/hosts": "# BEGIN bedplate.metal.kubelet\n10.0.0.10 api.example.test\n# END bedplate.metal.kubelet\n",
             "/etc/systemd/system/multi-user.target.wants/kubelet.service": "",

@@ -64,6 +64,12 @@ class TestFresh:
         run(host, kubelet_desired(dropins={}))
         assert parse(host.files[HOST]) == {}
 
+    def test_kubelet_starts_after_the_runtime_and_systemd_knows(self) -> None:
+        host = kubelet_host()
+        run(host)
+        assert "[Unit]\nAfter=containerd.service\n" in host.files[UNIT_DROPIN] and "[Service]" not in host.files[UNIT_DROPIN]
+        assert host.ran("systemctl", "daemon-reload")
+
     def test_b10_pods_get_the_upstream_servers_of_a_stub(self) -> None:
         host = kubelet_host()
         host.files["/etc/resolv.conf"] = "nameserver 127.0.0.53\n"
