@@ -16,6 +16,7 @@ from ansible.parsing.dataloader import DataLoader
 from ansible.parsing.vault import FileVaultSecret
 from ansible.plugins.loader import init_plugin_loader
 from ansible.template import Templar
+from ansible.utils.collection_loader import AnsibleCollectionConfig
 from ansible.vars.manager import VariableManager
 
 from .checks import CREATE, PURPOSES
@@ -29,7 +30,8 @@ SCHEMA, REFERENCE = ROOT / "docs" / "site.schema.json", ROOT / "docs" / "site-da
 
 def inventory_resolver(sources: Sequence[str], vault_password_file: str | None = None) -> TemplarResolver:
     """Return a resolver that sees the inventory's own variables; the file holds the password of encrypted values."""
-    init_plugin_loader()
+    if AnsibleCollectionConfig.collection_finder is None:
+        init_plugin_loader()
     loader = DataLoader()
     if vault_password_file is not None:
         secret = FileVaultSecret(filename=vault_password_file, loader=loader)
