@@ -11,7 +11,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from bedplate_lab import cluster, topology
+from bedplate_lab import cluster, serve, topology
 from bedplate_lab.cluster import Node
 from bedplate_lab.errors import LabError
 from bedplate_lab.podman import Container, Podman
@@ -43,9 +43,9 @@ def rows(lab: State, containers: Mapping[str, Container], nodes: Mapping[str, No
 
 
 def depots(containers: Mapping[str, Container]) -> dict[str, str]:
-    """State of each of the depot's containers."""
-    prefix = f"{topology.CONTAINER_PREFIX}depot"
-    return {name: container.state for name, container in sorted(containers.items()) if name.startswith(prefix)}
+    """State of the depot's two services by their address; empty when the lab has none."""
+    services = {f"https://{topology.DEPOT_NAME}/apt": serve.WEB, f"https://{topology.DEPOT_NAME}:5000": serve.REGISTRY}
+    return {address: containers[name].state for address, name in services.items() if name in containers}
 
 
 def status(lab: State, podman: Podman) -> dict[str, Any]:
@@ -85,7 +85,7 @@ def print_status(data: Mapping[str, Any], console: Console) -> None:
         )
     console.print(table)
     for name, state in data["depot"].items():
-        console.print(f"{name}: {state}", markup=False)
+        console.print(f"depot {name}: {state}", markup=False)
     if data["cluster"] != "ok":
         console.print(f"cluster: {data['cluster']}", markup=False)
 

@@ -77,7 +77,7 @@ def load_modules(before: dict[str, Any]) -> list[str]:
     """
     lines = []
     for name in before.get("modules_absent", []):
-        if _loaded(name) or not Path("/lib/modules", os.uname().release).is_dir():
+        if _loaded(name) or not _has_loadable_modules():
             continue
         result = run(["modprobe", name], check=False)
         lines.append(f"module {name}: {'loaded' if result.returncode == 0 else result.stderr.strip()}")
@@ -117,7 +117,7 @@ def _remove_podman_traces(before: dict[str, Any]) -> list[str]:
     if not before.get("chains") and remove_chains():
         lines.append("podman's empty firewall chains: removed")
     known = set(before.get("cgroups", []))
-    for directory in sorted(_podman_cgroups(), key=lambda path: len(path.parts), reverse=True):
+    for directory in _podman_cgroups():
         if str(directory) not in known:
             try:
                 directory.rmdir()
@@ -156,17 +156,20 @@ def _is_mounted(target: str) -> bool:
     return any(line.split()[4] == target for line in Path("/proc/self/mountinfo").read_text().splitlines())
 
 
+def _has_loadable_modules() -> bool:
+    return Path("/lib/modules", os.uname().release).is_dir()
+
+
 def _loaded(module: str) -> bool:
     return Path("/sys/module", module).exists()
 
 
-def _podman_cgroups() -> Iterable[Path]:
-    """The cgroups podman makes for itself with the cgroupfs manager, and those systemd made in a shared tree."""
-    hierarchies = [CGROUPS, *(path for path in CGROUPS.iterdir() if path.is_dir())] if CGROUPS.is_dir() else []
-    for hierarchy in hierarchies:
-        for name in ("libpod_parent/conmon", "libpod_parent"):
-            if (hierarchy / name).is_dir():
-                yield hierarchy / name
+def _podman_cgroups() -> list[Path]:
+    """The cgroups podman's cgroupfs manager makes, deepest first; a host that was killed leaves its own behind."""
+    found: list[Path] = []
+    for parent in (*CGROUPS.glob("libpod_parent"), *CGROUPS.glob("*/libpod_parent")):
+        found += [Path(directory) for directory, _, _ in os.walk(parent, topdown=False)]
+    return found
 
 
 def _names(root: Path) -> Iterable[str]:

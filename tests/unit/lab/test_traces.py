@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import shlex
 from pathlib import Path
+from subprocess import CompletedProcess
 from typing import Any
 
 import pytest
@@ -129,3 +130,40 @@ def test_chains_that_serve_another_network_stay(monkeypatch: pytest.MonkeyPatch)
         "filter": EMPTY_CHAINS["filter"].replace("COMMIT", "-A NETAVARK_FORWARD -s 10.88.0.0/16 -j ACCEPT\nCOMMIT"),
     }
     assert removed(monkeypatch, chains) == []
+
+
+def test_cgroups_of_killed_hosts_are_found_deepest_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(traces, "CGROUPS", tmp_path)
+    (tmp_path / "pids/libpod_parent/libpod-1/system.slice").mkdir(parents=True)
+    (tmp_path / "pids/other").mkdir()
+    (tmp_path / "libpod_parent").mkdir()
+    found = [str(path.relative_to(tmp_path)) for path in traces._podman_cgroups()]
+    assert found == [
+        "libpod_parent",
+        "pids/libpod_parent/libpod-1/system.slice",
+        "pids/libpod_parent/libpod-1",
+        "pids/libpod_parent",
+    ]
+
+
+def test_modules_that_were_absent_are_loaded_and_unloaded(monkeypatch: pytest.MonkeyPatch) -> None:
+    loaded: set[str] = set()
+    calls: list[str] = []
+
+    def run(argv: list[str], **_: object) -> CompletedProcess[str]:
+        calls.append(shlex.join(argv))
+        if argv[0] == "modprobe":
+            (loaded.discard if "--remove" in argv else loaded.add)(argv[-1])
+        return CompletedProcess(argv, 0, "", "")
+
+    monkeypatch.setattr(traces, "run", run)
+    monkeypatch.setattr(traces, "_loaded", lambda module: module in loaded)
+    monkeypatch.setattr(traces, "_has_loadable_modules", lambda: True)
+    monkeypatch.setattr(traces, "_podman_cgroups", list)
+    monkeypatch.setattr(traces, "_is_mounted", lambda target: False)
+    before = {"boot": traces.boot_id(), "modules_absent": ["br_netfilter"], "chains": True}
+    assert traces.load_modules(before) == ["module br_netfilter: loaded"]
+    assert traces.load_modules(before) == []
+    assert traces.restore(before, others=True) == []
+    assert traces.restore(before, others=False) == ["module br_netfilter: unloaded"]
+    assert calls == ["modprobe br_netfilter", "modprobe --remove br_netfilter"]
