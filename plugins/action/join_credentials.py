@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Controller side of join_credentials. Its result is secret: the task that calls it has ``no_log: true``."""
+"""Controller side of join_credentials.
+
+Its result is secret, so the task that calls it has ``no_log: true``. That would hide an error too: what went wrong is returned as
+``problem``, scrubbed, for a task that fails with it in the open.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +36,7 @@ class ActionModule(ActionBase):
             }
         )
         self._task.no_log = self._play_context.no_log = True
-        result.update(changed=True, token="", ca_cert_hashes=[])
+        result.update(changed=True, token="", ca_cert_hashes=[], problem="")
         if self._task.check_mode:
             return result
         try:
@@ -49,7 +53,7 @@ class ActionModule(ActionBase):
             if arguments["control_plane"]:
                 result.update(self._control_plane(kubeconfig, task_vars or {}))
         except BedplateError as error:
-            result.update(failed=True, msg=f"join_credentials: {scrub(str(error))}")
+            result.update(changed=False, problem=f"join_credentials: {scrub(str(error))}")
         return result
 
     def _control_plane(self, kubeconfig: str, task_vars: dict[str, Any]) -> dict[str, Any]:

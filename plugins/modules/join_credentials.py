@@ -10,7 +10,8 @@ description:
   - Creates a bootstrap token through the API and returns it with the hash of the CA's public key.
   - For further control-plane hosts also uploads the certificates from the host the task is delegated to, and reads that host's
     encryption configuration. These pass through the controller's memory only.
-  - The result is secret, so the task needs C(no_log=true). An action plugin; runs on the controller.
+  - The result is secret, so the task needs C(no_log=true). As that hides errors too, what went wrong is
+    returned in RV(problem). An action plugin; runs on the controller.
 attributes:
   check_mode: {support: full, description: Makes nothing and returns empty credentials.}
   diff_mode: {support: none, description: Its changes are secret.}
@@ -48,6 +49,10 @@ EXAMPLES = r"""
 """
 
 RETURN = r"""
+problem:
+  description: Why no credentials could be made, without secrets; empty otherwise. The task itself does not fail.
+  returned: always
+  type: str
 token:
   description: Bootstrap token.
   returned: always

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+import json
 import re
 import shutil
 import subprocess
@@ -107,7 +108,5 @@ def test_kubeadm_itself_accepts_what_is_rendered(name: str, tmp_path: Path) -> N
 
 
 def json_document(text: str) -> dict[str, Any]:
-    import json
-
     loaded: dict[str, Any] = json.loads(text)
     return loaded
