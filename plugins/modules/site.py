@@ -7,7 +7,7 @@ DOCUMENTATION = r"""
 module: site
 short_description: Validate the whole site and derive what each host should be
 description:
-  - Reads the inventory's own YAML, resolves its templates, and reports every error at once as C(file:line: key = value, rule).
+  - Reads the inventory's own YAML, resolves its templates, and reports every error at once with file, line, key, value and rule.
   - Sets the variable C(bedplate) of all hosts of the play. It holds no secrets.
   - An action plugin; runs on the controller and contacts no host.
 attributes:
