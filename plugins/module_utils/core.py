@@ -163,7 +163,7 @@ class Component(ABC, Generic[Desired, Observed]):
         """Carry out one effect. The default restarts a service and fails with its journal if it does not come back."""
         kind, _colon, service = effect.partition(":")
         if kind != "restart":
-            raise BedplateError(f"{self.name}: effect {effect} belongs to a rolling playbook, not to this run")
+            raise BedplateError(f"effect {effect} belongs to a rolling playbook, not to this run")
         restart_service(host, service)
 
 
@@ -214,7 +214,7 @@ def execute(component: Component[Desired, Observed], host: Host, desired: Desire
     remaining = [c for c in component.plan(observed, desired).changes if c.what not in expected]
     if remaining:
         lines = "\n".join(f"  {c.what}: found {c.public()['before']!r}, wanted {c.public()['after']!r}" for c in remaining)
-        raise BedplateError(f"{component.name}: applied, yet still different when observed again:\n{lines}")
+        raise BedplateError(f"applied, yet still different when observed again:\n{lines}")
     return Outcome(now, deferred, list(plan.problems), observed)
 
 
