@@ -25,7 +25,7 @@ class Cluster:
 
     core: Any
     apps: Any
-    version: Any
+    discovery: Any
 
     @classmethod
     def of(cls, control_plane: str, address: str) -> Cluster:
@@ -33,7 +33,7 @@ class Cluster:
         kubeconfig = yaml.safe_load(sh(control_plane, "cat /etc/kubernetes/admin.conf"))
         kubeconfig["clusters"][0]["cluster"]["server"] = f"https://{address}:6443"
         api = config.new_client_from_config_dict(kubeconfig)
-        return cls(client.CoreV1Api(api), client.AppsV1Api(api), client.VersionApi(api))
+        return cls(client.CoreV1Api(api), client.AppsV1Api(api), client.DiscoveryV1Api(api))
 
     def nodes(self) -> dict[str, Any]:
         """Every Node by name."""

@@ -17,7 +17,7 @@ LAB = ROOT / "scripts" / "lab"
 def lab(*arguments: str, check: bool = True, seconds: float = 600) -> subprocess.CompletedProcess[str]:
     """Run scripts/lab; fail with its output unless it answers 0 or ``check`` is off."""
     result = subprocess.run(
-        [LAB, *arguments], cwd=ROOT, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=seconds
+        [LAB, *arguments], cwd=ROOT, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace", timeout=seconds
     )
     assert result.returncode == 0 or not check, f"scripts/lab {' '.join(arguments)}:\n{result.stdout}{result.stderr}"
     return result
@@ -31,7 +31,7 @@ def sh(host: str, command: str, *, check: bool = True, seconds: float = 120) -> 
 def add(*names: str) -> dict[str, dict[str, Any]]:
     """Boot bare hosts and return their inventory variables, rack and block included."""
     found: dict[str, dict[str, Any]] = json.loads(lab("host", "add", *names, "--json").stdout)
-    return {name: {**variables, "rack": "r1", "block": "b1"} for name, variables in found.items()}
+    return {name: {**variables, "rack": "r1", "topology_block": "b1"} for name, variables in found.items()}
 
 
 def remove(*names: str) -> None:

@@ -33,7 +33,7 @@ def test_workers_carry_the_labels_of_their_pool(cluster: Cluster, hosts: Hosts, 
         assert labels["pool.bedplate.dev/name"] == declared["pool"]
         assert labels["pool.node-restriction.kubernetes.io/name"] == declared["pool"]
         assert labels["topology.bedplate.dev/rack"] == declared["rack"]
-        assert labels["topology.bedplate.dev/block"] == declared["block"]
+        assert labels["topology.bedplate.dev/block"] == declared["topology_block"]
         for word in ("accelerator", "topology", "fabric", "workload", "sharing"):
             assert labels[f"pool.bedplate.dev/{word}"]
     assert len({nodes[name].metadata.labels["pool.bedplate.dev/workload"] for name in workers}) == 2, (

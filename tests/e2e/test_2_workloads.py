@@ -29,8 +29,10 @@ def service(cluster: Cluster, servers: dict[str, str]) -> Any:
     made = cluster.core.create_namespaced_service(NAMESPACE, {"metadata": {"name": "server"}, "spec": spec})
 
     def both() -> bool:
-        subsets = cluster.core.read_namespaced_endpoints("server", NAMESPACE).subsets or []
-        return sum(len(subset.addresses or []) for subset in subsets) == 2
+        slices = cluster.discovery.list_namespaced_endpoint_slice(
+            NAMESPACE, label_selector="kubernetes.io/service-name=server"
+        ).items
+        return sum(bool(one.conditions.ready) for found in slices for one in found.endpoints or []) == 2
 
     wait_until(both, "both servers to be endpoints", 60)
     return made

@@ -50,7 +50,7 @@ def refused(run: Run, *words: str) -> Run:
 
 
 def test_an_unreachable_host_is_named_and_the_others_carry_on(site: Site, scratch: Path, workers: list[str]) -> None:
-    gone = {"ansible_host": NOBODY, "node_ip": NOBODY, "rack": "r1", "block": "b1"}
+    gone = {"ansible_host": NOBODY, "node_ip": NOBODY, "rack": "r1", "topology_block": "b1"}
     run = site.adding(scratch, {"e9": gone}).run("--limit", f"e9,{workers[0]}", "--timeout", "5")
     refused(run, "e9", NOBODY, "Next")
     assert run.of(workers[0])["failed"] == 0
