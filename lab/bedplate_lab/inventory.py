@@ -108,4 +108,4 @@ def _write(path: Path, data: dict[str, Any]) -> bool:
 
 
 def _variables(host: Host) -> dict[str, str]:
-    return {"ansible_host": host.address, "node_ip": host.address, "rack": host.rack, "block": host.block}
+    return {"ansible_host": host.address, "node_ip": host.address, "rack": host.rack, "topology_block": host.block}

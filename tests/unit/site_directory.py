@@ -15,12 +15,12 @@ all:
   children:
     control_plane:
       hosts:
-        cp1: {ansible_host: 10.0.0.11, rack: r1, block: b1}
+        cp1: {ansible_host: 10.0.0.11, rack: r1, topology_block: b1}
     gpu_nodes:
       children:
         train:
           hosts:
-            w1: {ansible_host: 10.0.0.21, rack: r1, block: b1}
+            w1: {ansible_host: 10.0.0.21, rack: r1, topology_block: b1}
         infer:
           hosts:
             w2: {ansible_host: 10.0.0.22}

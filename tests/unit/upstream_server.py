@@ -137,7 +137,7 @@ def serving() -> Iterator[Upstream]:
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     upstream_server.url = f"http://127.0.0.1:{server.server_port}"
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
     thread.start()
     try:
         yield upstream_server

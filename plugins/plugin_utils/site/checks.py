@@ -122,7 +122,7 @@ def _pools(found: Gathered) -> None:
 def _places_of_hosts(found: Gathered, hosts: Sequence[str], pool: str, fabric: str) -> None:
     for name in hosts:
         host = found.hosts[name]
-        for key in ("rack", "block"):
+        for key in ("rack", "topology_block"):
             if getattr(host.data, key) is None and key not in host.written:
                 rule = f"hosts of a pool with fabric {fabric} ({pool}) need it: jobs are placed by {key}"
                 found.problems.append(host.problem(key, "(missing)", rule))

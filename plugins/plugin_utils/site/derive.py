@@ -106,7 +106,7 @@ class Derivation:
             "pool": host.pool,
             "kind": host.kind,
             "rack": host.data.rack,
-            "block": host.data.block,
+            "block": host.data.topology_block,
             "node_ip": self._address(host),
             "labels": labels,
             "node_restriction_labels": {f"{RESTRICTED_PREFIX}/name": host.pool},
@@ -118,7 +118,7 @@ class Derivation:
         labels = {f"{POOL_PREFIX}/name": host.pool}
         if spec is not None:
             labels.update({f"{POOL_PREFIX}/{key}": str(getattr(spec, key)) for key in LABELLED_SPEC})
-        places = {"rack": host.data.rack, "block": host.data.block}
+        places = {"rack": host.data.rack, "block": host.data.topology_block}
         return {**labels, **{f"{TOPOLOGY_PREFIX}/{key}": value for key, value in places.items() if value is not None}}
 
     def _roles(

@@ -146,7 +146,7 @@ class HostData(Shape):
 
     rack: LabelValue | None = None
     """Rack the host stands in, in quotes when it is a number; becomes topology.bedplate.dev/rack."""
-    block: LabelValue | None = None
+    topology_block: LabelValue | None = None
     """Block of racks that share a switch layer; becomes topology.bedplate.dev/block."""
     node_ip: IpAddress | None = None
     """The host's address in the cluster; left out, ansible_host where that is an address out of network.node_cidrs."""

@@ -34,7 +34,7 @@ def test_three_control_planes_and_four_workers_as_ansible_reads_them() -> None:
     variables = data["_meta"]["hostvars"]
     assert isinstance(variables, dict)
     w4 = variables["w4"]
-    assert (w4["ansible_host"], w4["node_ip"], w4["rack"], w4["block"]) == ("10.87.0.24", "10.87.0.24", "r2", "b1")
+    assert (w4["ansible_host"], w4["node_ip"], w4["rack"], w4["topology_block"]) == ("10.87.0.24", "10.87.0.24", "r2", "b1")
     assert [variables[name]["rack"] for name in ("cp1", "cp2", "cp3")] == ["r1", "r2", "r1"]
     assert w4["ansible_user"] == "bedplate"
     assert w4["bedplate_depot"]["ca"] == DEPOT.ca_pem

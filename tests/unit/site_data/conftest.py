@@ -26,6 +26,6 @@ def control_planes(site: SiteDirectory) -> Callable[[int], None]:
 
     def write(count: int) -> None:
         lines = "".join(f"        cp{n}: {{ansible_host: 10.0.0.{10 + n}}}\n" for n in range(1, count + 1))
-        site.replace("hosts.yml", "        cp1: {ansible_host: 10.0.0.11, rack: r1, block: b1}\n", lines)
+        site.replace("hosts.yml", "        cp1: {ansible_host: 10.0.0.11, rack: r1, topology_block: b1}\n", lines)
 
     return write

@@ -91,7 +91,7 @@ def test_same_address_twice(site: SiteDirectory) -> None:
     ],
 )
 def test_missing_address_of_a_control_plane_is_named(site: SiteDirectory, written: str, have: str) -> None:
-    site.replace("hosts.yml", "cp1: {ansible_host: 10.0.0.11, rack: r1, block: b1}", f"cp1: {written}")
+    site.replace("hosts.yml", "cp1: {ansible_host: 10.0.0.11, rack: r1, topology_block: b1}", f"cp1: {written}")
     assert site.errors() == [
         f"hosts.yml:5: cp1.node_ip = (missing): the address of a control-plane host must be known to render the cluster's "
         f"configuration, and {have}; give node_ip"

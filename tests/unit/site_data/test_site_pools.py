@@ -152,16 +152,16 @@ def test_static_memory_manager_needs_an_absolute_threshold(site: SiteDirectory) 
 @pytest.mark.parametrize("fabric", ["infiniband", "roce"])
 def test_rack_and_block_where_the_fabric_needs_them(site: SiteDirectory, fabric: str) -> None:
     site.replace(TRAIN, "infiniband", fabric)
-    site.replace("hosts.yml", "w1: {ansible_host: 10.0.0.21, rack: r1, block: b1}", "w1: {ansible_host: 10.0.0.21}")
+    site.replace("hosts.yml", "w1: {ansible_host: 10.0.0.21, rack: r1, topology_block: b1}", "w1: {ansible_host: 10.0.0.21}")
     assert site.errors() == [
         f"hosts.yml:10: w1.{key} = (missing): hosts of a pool with fabric {fabric} (train) need it: jobs are placed by {key}"
-        for key in ("block", "rack")
+        for key in ("rack", "topology_block")
     ]
 
 
 def test_rack_may_come_from_a_group(site: SiteDirectory) -> None:
-    site.replace("hosts.yml", "w1: {ansible_host: 10.0.0.21, rack: r1, block: b1}", "w1: {ansible_host: 10.0.0.21}")
-    site.append("hosts.yml", "    place:\n      vars: {rack: r7, block: b7}\n      hosts: {w1: }\n")
+    site.replace("hosts.yml", "w1: {ansible_host: 10.0.0.21, rack: r1, topology_block: b1}", "w1: {ansible_host: 10.0.0.21}")
+    site.append("hosts.yml", "    place:\n      vars: {rack: r7, topology_block: b7}\n      hosts: {w1: }\n")
     assert site.bedplate()["hosts"]["w1"]["rack"] == "r7"
 
 

@@ -83,14 +83,14 @@ def test_ranges_of_hosts(site: SiteDirectory) -> None:
 def test_anchors_and_merges(site: SiteDirectory) -> None:
     site.replace(
         "hosts.yml",
-        "w1: {ansible_host: 10.0.0.21, rack: r1, block: b1}",
-        "w1: {<<: &place {rack: r5, block: b5}, node_ip: 10.0.0.21}",
+        "w1: {ansible_host: 10.0.0.21, rack: r1, topology_block: b1}",
+        "w1: {<<: &place {rack: r5, topology_block: b5}, node_ip: 10.0.0.21}",
     )
     assert site.bedplate()["hosts"]["w1"]["rack"] == "r5"
 
 
 def test_nearest_group_and_host_win(site: SiteDirectory) -> None:
-    site.write("group_vars/gpu_nodes.yml", "rack: far\nblock: far\n")
+    site.write("group_vars/gpu_nodes.yml", "rack: far\ntopology_block: far\n")
     site.append("group_vars/infer.yml", "rack: near\n")
     assert site.bedplate()["hosts"]["w2"]["rack"] == "near"
     assert site.bedplate()["hosts"]["w2"]["block"] == "far"
@@ -160,7 +160,7 @@ def test_a_thousand_hosts(site: SiteDirectory, tmp_path: Path) -> None:
     site.site("10.0.0.0/24", "10.0.0.0/16")
     site.site("10.244.0.0/16", "10.128.0.0/12")
     lines = [
-        f"            n{n}: {{ansible_host: 10.0.{1 + n // 250}.{1 + n % 250}, rack: r{n // 8}, block: b1}}\n"
+        f"            n{n}: {{ansible_host: 10.0.{1 + n // 250}.{1 + n % 250}, rack: r{n // 8}, topology_block: b1}}\n"
         for n in range(1000)
     ]
     site.replace("hosts.yml", "        infer:\n", "".join(lines) + "        infer:\n")
