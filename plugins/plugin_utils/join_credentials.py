@@ -58,10 +58,15 @@ def make(kubeconfig: str, ttl_seconds: int, now: datetime | None = None) -> dict
 
 
 def withdraw(kubeconfig: str, token: str) -> None:
-    """Remove a bootstrap token and the uploaded certificates; gone already is fine."""
+    """Remove a bootstrap token and the uploaded certificates with the token kubeadm made to own them; gone already is fine."""
     api = Api(kubeconfig)
     api.delete(f"{SECRETS}/bootstrap-token-{token.split('.')[0]}")
-    api.delete(f"{SECRETS}/{UPLOADED_CERTIFICATES}")
+    uploaded = api.find(f"{SECRETS}/{UPLOADED_CERTIFICATES}")
+    if uploaded is not None:
+        api.delete(f"{SECRETS}/{UPLOADED_CERTIFICATES}")
+        for owner in uploaded["metadata"].get("ownerReferences") or []:
+            if owner.get("kind") == "Secret" and str(owner.get("name")).startswith("bootstrap-token-"):
+                api.delete(f"{SECRETS}/{owner['name']}")
 
 
 def upload_input(kubeconfig: str) -> tuple[str, str]:

@@ -157,8 +157,12 @@ def test_join_credentials_are_a_token_that_dies_and_the_hash_kubeadm_pins(tmp_pa
         stored = fake.objects[path]["stringData"]
         assert stored["token-secret"] == secret and stored["expiration"] == "2026-01-01T00:30:00Z"
         assert made["ca_cert_hashes"][0].startswith("sha256:") and len(made["ca_cert_hashes"][0]) == 71
+        owner = {"kind": "Secret", "name": "bootstrap-token-owner1"}
+        fake.add(f"{join_credentials.SECRETS}/bootstrap-token-owner1", {})
+        fake.add(f"{join_credentials.SECRETS}/kubeadm-certs", {"metadata": {"ownerReferences": [owner]}})
+        fake.add(f"{join_credentials.SECRETS}/bootstrap-token-others", {})
         join_credentials.withdraw(str(kubeconfig), made["token"])
-        assert path not in fake.objects
+    assert list(fake.objects) == [f"{join_credentials.SECRETS}/bootstrap-token-others"]
 
 
 def test_the_pinned_hash_is_what_openssl_computes() -> None:
