@@ -15,6 +15,7 @@ from .site import Run, Site
 
 MOST_EXECUTED = 15
 """Executed tasks per host that a run with nothing to do may have."""
+RUNTIME = "/etc/containerd/conf.d/50-bedplate.toml"
 ALLOW_RUNTIME = ["--extra-vars", json.dumps({"bedplate_allow": ["restart:containerd"]})]
 
 
@@ -43,9 +44,9 @@ def drifted(site: Site, workers: list[str]) -> Iterator[str]:
     """A worker on which somebody removed files, one of which only a restart of the runtime brings back."""
     name = workers[1]
     sh(name, "rm /etc/sysctl.d/*bedplate*.conf /etc/crictl.yaml")
-    sh(name, "for f in /etc/containerd/conf.d/*bedplate*.toml; do mv $f $f.away; done")
+    sh(name, f"mv {RUNTIME} {RUNTIME}.away")
     yield name
-    sh(name, "for f in /etc/containerd/conf.d/*.away; do [ ! -e $f ] || rm $f; done")
+    sh(name, f"[ -e {RUNTIME} ] && rm {RUNTIME}.away || mv {RUNTIME}.away {RUNTIME}")
 
 
 @pytest.fixture(scope="module")
@@ -71,7 +72,7 @@ def test_check_mode_predicts_what_the_run_then_does(predicted: Run, repaired: Ru
 def test_what_would_disturb_work_is_left_to_the_rolling_playbook(repaired: Run, drifted: str) -> None:
     deferred = repaired.of(drifted)["deferred"]
     assert any("restart:containerd" in change["effects"] for change in deferred)
-    assert not sh(drifted, "ls /etc/containerd/conf.d/ | grep -v away$", check=False).strip(), "a deferred file is not written"
+    assert sh(drifted, f"ls {RUNTIME}", check=False) == "", "a deferred file is not written"
     assert "rolls it out" in repaired.output
     assert f"{drifted}: {deferred[0]['what']}" in repaired.output
 
@@ -79,7 +80,7 @@ def test_what_would_disturb_work_is_left_to_the_rolling_playbook(repaired: Run, 
 def test_a_flag_that_names_the_effect_permits_it(site: Site, drifted: str, repaired: Run) -> None:
     before = sh(drifted, "systemctl show --property ActiveEnterTimestampMonotonic containerd")
     run = site.run("--limit", drifted, *ALLOW_RUNTIME).ok()
-    assert run.of(drifted)["deferred"] == []
+    assert not [change for change in run.of(drifted)["deferred"] if "restart:containerd" in change["effects"]]
     assert run.of(drifted)["changed"] >= 1
     assert sh(drifted, "systemctl show --property ActiveEnterTimestampMonotonic containerd") != before
     assert_nothing_happened(site.run("--limit", drifted).ok())

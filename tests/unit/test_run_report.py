@@ -71,6 +71,7 @@ PLAYBOOK = """
     - {name: For a, ansible.builtin.command: "true", changed_when: false, delegate_to: a, run_once: true}
     - {name: Here, ansible.builtin.command: "true", changed_when: false, delegate_to: localhost, run_once: true}
     - {name: Each, ansible.builtin.command: "true", changed_when: false, loop: [a, b], delegate_to: "{{ item }}", run_once: true}
+    - {name: None, ansible.builtin.command: "true", loop: [a], delegate_to: "{{ item }}", when: false}
     - {name: Secret, ansible.builtin.command: "echo {{ lookup('env', 'A_SECRET') }}", no_log: true}
     - {name: Ignored, ansible.builtin.command: "false", ignore_errors: true}
     - {name: Fails, ansible.builtin.command: "false", when: inventory_hostname == 'b'}
