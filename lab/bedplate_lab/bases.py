@@ -59,7 +59,7 @@ def path(name: str) -> Path:
 
 
 def build(name: str, report: Report) -> Path:
-    """The base layer as a tar file in the cache, made when missing. Raises CommandError."""
+    """The base layer as a tar file in the cache, made when missing. Raises LabError."""
     base = BASES[name]
     target = path(name)
     if not target.is_file():

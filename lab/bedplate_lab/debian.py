@@ -20,6 +20,9 @@ SUITE = "bookworm"
 KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
 MIRROR = os.environ.get("BEDPLATE_DEBIAN_MIRROR", "http://deb.debian.org").rstrip("/")
 """Base URL of the mirror that holds `debian` and `debian-security`."""
+ADVICE = (
+    "is it reachable? Another mirror is named by BEDPLATE_DEBIAN_MIRROR (a URL that has /debian and /debian-security below it)"
+)
 
 MIRRORED = (
     "bash-completion",
@@ -60,11 +63,14 @@ def root_tar(
     """Write a root file system with `packages` to the tar file `target` by mmdebstrap.
 
     `variant` is mmdebstrap's: `minbase` for a system, `extract` for the files of the packages and of what they depend on.
-    Raises CommandError, also when the mirror is unreachable.
+    Raises LabError naming the mirror and what mmdebstrap said.
     """
     with new_file(target) as temporary:
         argv = ["mmdebstrap", "--quiet", f"--variant={variant}", f"--include={','.join(packages)}", "--format=tar", *options]
-        run([*argv, SUITE, str(temporary), "-"], input_text=sources(), env=epoch.ENVIRONMENT)
+        try:
+            run([*argv, SUITE, str(temporary), "-"], input_text=sources(), env=epoch.ENVIRONMENT)
+        except CommandError as error:
+            raise LabError(f"no root file system could be made of {MIRROR}; {ADVICE}:\n{error}") from error
 
 
 def mirror_path(base: Path) -> Path:
@@ -118,7 +124,7 @@ Debug::NoLocking "true";
         run(["apt-get", "-q", "-c", str(work / "apt.conf"), "update"])
         run(["apt-get", "-q", "-c", str(work / "apt.conf"), "install", "--yes", "--download-only", *MIRRORED])
     except CommandError as error:
-        raise LabError(f"Debian packages for the depot could not be mirrored from {MIRROR}:\n{error}") from error
+        raise LabError(f"Debian packages for the depot could not be mirrored from {MIRROR}; {ADVICE}:\n{error}") from error
     for path in sorted((work / "archives").glob("*.deb")):
         path.rename(target / path.name)
     shutil.rmtree(work)

@@ -43,7 +43,7 @@ def path() -> Path:
 
 
 def build(report: Report) -> Path:
-    """The image's root as a tar file in the cache, made when missing (once, however many ask). Raises CommandError."""
+    """The image's root as a tar file in the cache, made when missing (once, however many ask). Raises LabError."""
     target = path()
     with lock("host-image"):
         if target.is_file():
