@@ -63,7 +63,8 @@ def test_tools_of_go_mod_are_what_the_recipes_build(directory: Path) -> None:
 
 
 def test_every_row_is_built() -> None:
-    assert set(versions.load()) == {*components.BY_COMPONENT, "pause"}
+    """pause is compiled from C, and of Cilium only the chart is used."""
+    assert set(versions.load()) == {*components.BY_COMPONENT, "pause", "cilium"}
 
 
 def test_every_package_of_versions_yml_is_packed_from_its_component() -> None:
@@ -124,3 +125,10 @@ def test_a_bad_row_is_named(row: object, message: str) -> None:
 def test_another_format_is_refused() -> None:
     with pytest.raises(LabError, match="format is 2, this lab reads format 1"):
         versions.parse({"format": 2, "components": {}})
+
+
+def test_the_pinned_cilium_module_is_the_chart_the_role_installs() -> None:
+    wanted = versions.load()["cilium"].version
+    assert required(COMPONENTS / "cilium", "github.com/cilium/cilium") == f"v{wanted}"
+    defaults = yaml.safe_load((COMPONENTS.parents[1] / "roles" / "cni" / "defaults" / "main.yml").read_text())
+    assert defaults["cni_cilium_version"] == wanted
