@@ -37,6 +37,7 @@ from ansible.executor.task_result import CallbackTaskResult
 from ansible.plugins.callback import CallbackBase
 from ansible.plugins.loader import action_loader
 from ansible_collections.bedplate.metal.plugins.plugin_utils.run_report import (
+    CONTROLLER,
     Outcome,
     RunReport,
     TaskEvent,
@@ -102,11 +103,12 @@ class CallbackModule(CallbackBase):
     def _add(self, result: CallbackTaskResult, outcome: Outcome) -> None:
         host, task, data = result.host.get_name(), result.task, result.result
         begun = self._begun.pop((host, task._uuid), None)
-        # A loop may be delegated item by item; its findings are those of the host that ran the first. Where a task was skipped, the
-        # host it would have been delegated to may not even have been worked out.
-        where = host if outcome == "skipped" else str(task.delegate_to or host)
-        items = self._items.pop((host, task._uuid), Counter({where: 1}))
-        runs = items if self._runs_a_module(task) else Counter(dict.fromkeys(items, 0))
+        # A loop may be delegated item by item; its findings are those of the host that ran the first.
+        runs = self._items.pop((host, task._uuid), Counter({str(task.delegate_to or host): 1}))
+        if outcome == "skipped":  # the host it would have been delegated to may not even have been worked out
+            runs = Counter({host: 0})
+        elif not self._runs_a_module(task):
+            runs = Counter({CONTROLLER if outcome == "ok" else host: 0})
         for number, (ran_on, times) in enumerate(runs.items()):
             event = TaskEvent(
                 host=host,

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a run did, host by host: the data behind the callback ``bedplate.metal.run_report``.
 
-*Executed* counts module runs on a host, the figure a run's cost grows with: tasks that were skipped, includes and actions that
-need no connection do not count; a loop counts once per item that was not skipped; a delegated task counts for the host it ran
-on, and everything that ran on the controller counts for ``controller``.
+*Executed* counts module runs on a host, the figure a run's cost grows with. Skipped tasks, includes and actions that need no
+connection do not count (what such an action changed is the controller's doing); a loop counts once per item that was not skipped;
+a delegated task counts for the host it ran on, and everything that ran on the controller counts for ``controller``.
 """
 
 from __future__ import annotations
