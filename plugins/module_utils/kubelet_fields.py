@@ -3,7 +3,7 @@
 
 Kubelet ignores a field it does not know in a drop-in directory without a word (it is strict only with config.yaml), so a
 misspelt setting would never take effect; it is refused here instead.
-Source: k8s.io/kubelet config/v1beta1/types.go of Kubernetes 1.36 and 1.37.
+Source: Kubernetes 1.36, staging/src/k8s.io/kubelet/config/v1beta1/types.go.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _NAMES = """
     address allowedUnsafeSysctls authentication authorization cgroupDriver cgroupRoot cgroupsPerQOS clusterDNS clusterDomain
     configMapAndSecretChangeDetectionStrategy containerLogMaxFiles containerLogMaxSize containerLogMaxWorkers
     containerLogMonitorInterval containerRuntimeEndpoint contentType cpuCFSQuota cpuCFSQuotaPeriod cpuManagerPolicy
-    cpuManagerPolicyOptions cpuManagerReconcilePeriod crashLoopBackOff defaultPodSysctls enableContentionProfiling
+    cpuManagerPolicyOptions cpuManagerReconcilePeriod crashLoopBackOff enableContentionProfiling
     enableControllerAttachDetach enableDebugFlagsHandler enableDebuggingHandlers enableProfilingHandler enableServer
     enableSystemLogHandler enableSystemLogQuery enforceNodeAllocatable eventBurst eventRecordQPS evictionHard
     evictionMaxPodGracePeriod evictionMinimumReclaim evictionPressureTransitionPeriod evictionSoft evictionSoftGracePeriod

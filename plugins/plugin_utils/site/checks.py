@@ -6,10 +6,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from . import component_fields
+from ansible_collections.bedplate.metal.plugins.module_utils.kubelet_fields import FIELDS as KUBELET_FIELDS
+
 from .check_network import check_network
 from .gather import CONTROL_PLANE, GPU_NODES, Gathered
 from .inventory import BUILT_IN_GROUPS
+from .kube_proxy_fields import FIELDS as KUBE_PROXY_FIELDS
 from .kubelet_config import eviction_memory
 from .model_pool import RDMA_FABRICS
 from .problem import ERROR, WARNING, Place, SiteProblem, suggestion
@@ -76,7 +78,7 @@ def _kubernetes_version(found: Gathered, versions: Versions) -> None:
 def _component_fields(found: Gathered) -> None:
     """Refuse misspelt fields of kubelet's and kube-proxy's configuration, and thresholds a static memory manager cannot take."""
     site_kubelet: dict[str, Any] = {}
-    for section, known in (("kubelet", component_fields.KUBELET), ("kube_proxy", component_fields.KUBE_PROXY)):
+    for section, known in (("kubelet", KUBELET_FIELDS), ("kube_proxy", KUBE_PROXY_FIELDS)):
         settings = found.sections.get(section)
         if settings is None or section not in found.written:
             continue
@@ -90,8 +92,8 @@ def _component_fields(found: Gathered) -> None:
             continue
         kubelet = pool.spec.kubelet
         for name in kubelet.config:
-            if name not in component_fields.KUBELET:
-                rule = f"unknown field{suggestion(name, component_fields.KUBELET)}"
+            if name not in KUBELET_FIELDS:
+                rule = f"unknown field{suggestion(name, KUBELET_FIELDS)}"
                 found.problems.append(pool.problem(("kubelet", "config", name), kubelet.config[name], rule))
         eviction = eviction_memory(site_kubelet, kubelet.config)
         if kubelet.memory_manager == "Static" and eviction.endswith("%"):
