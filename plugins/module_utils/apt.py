@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from .core import BedplateError
 from .host import Host
+from .operations import last_lines
 
 DEFAULT_LOCK_TIMEOUT_SECONDS = 300
 APT_ENVIRONMENT = {
@@ -135,13 +136,8 @@ def lock_holder(host: Host, pid: str) -> str:
     return f"process {pid} ({command or (host.read(f'/proc/{pid}/comm') or 'ended meanwhile').strip()})"
 
 
-def tail(text: str) -> str:
-    """Return the last eight lines that are not empty."""
-    return "\n".join([line for line in text.strip().splitlines() if line.strip()][-8:])
-
-
 def _line(text: str, pattern: str) -> str:
     for line in text.splitlines():
         if re.search(pattern, line):
             return re.sub(r"^[EW]: ", "", line.strip()).rstrip(".")
-    return tail(text)
+    return last_lines(text)

@@ -192,9 +192,7 @@ def execute(component: Component[Desired, Observed], host: Host, desired: Desire
     plan = component.plan(observed, desired)
     if plan.errors:
         return Outcome([], [], list(plan.problems), observed)
-    owed = [
-        Change(f"pending {effect}", "owed by an interrupted run", "done", frozenset({effect})) for effect in record.pending
-    ]
+    owed = [Change(f"pending {effect}", "owed by an interrupted run", "done", frozenset({effect})) for effect in record.pending]
     now, deferred = _split([*owed, *plan.changes], policy)
     if policy.check or not now:
         return Outcome(now, deferred, list(plan.problems), observed)

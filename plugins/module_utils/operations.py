@@ -3,8 +3,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Optional
 
 from .core import BedplateError, Change
@@ -24,7 +24,9 @@ class WriteFile:
         try:
             host.write(self.path, self.text, self.mode)
         except OSError as error:
-            raise BedplateError(f"file {self.path}: cannot be written: {error.strerror}. Next: free space or permissions") from error
+            raise BedplateError(
+                f"file {self.path}: cannot be written: {error.strerror}. Next: free space or correct permissions, then repeat"
+            ) from error
 
 
 @dataclass(frozen=True)
@@ -52,8 +54,14 @@ class RunCommand:
         """Run it; raise :class:`BedplateError` with its last lines when it fails."""
         result = host.run(self.argv, timeout_seconds=self.timeout_seconds, env=self.env)
         if not result.ok:
-            tail = "\n".join((result.err or result.out).strip().splitlines()[-8:])
-            raise BedplateError(f"cannot {self.purpose}: {' '.join(self.argv)} answered {result.rc}:\n{tail}\nNext: {self.next_step}")
+            command = " ".join(self.argv)
+            said = last_lines(result.err or result.out)
+            raise BedplateError(f"cannot {self.purpose}: {command} answered {result.rc}:\n{said}\nNext: {self.next_step}")
+
+
+def last_lines(text: str, count: int = 8) -> str:
+    """Return the last lines that are not empty."""
+    return "\n".join([line for line in text.strip().splitlines() if line.strip()][-count:])
 
 
 def file_change(

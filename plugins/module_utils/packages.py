@@ -8,10 +8,11 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from .apt import APT_ENVIRONMENT, DEFAULT_LOCK_TIMEOUT_SECONDS, apt_get, explain_common, require_locks_free, tail
+from .apt import APT_ENVIRONMENT, DEFAULT_LOCK_TIMEOUT_SECONDS, apt_get, explain_common, require_locks_free
 from .core import RECORD_DIRECTORY, RECORD_FORMAT, BedplateError, Change, Problem
 from .debian_version import compare_versions
 from .host import TIMED_OUT, Host, Result
+from .operations import last_lines
 
 TRANSACTION_TIMEOUT_SECONDS = 1800
 UNFINISHED = f"{RECORD_DIRECTORY}/apt.json"
@@ -89,7 +90,10 @@ class AptInstall:
             if names:
                 result = host.run(["apt-mark", verb, *names])
                 if not result.ok:
-                    raise BedplateError(f"cannot {verb} packages {' '.join(names)}: {(result.err or result.out).strip()}")
+                    said = (result.err or result.out).strip()
+                    raise BedplateError(
+                        f"cannot {verb} packages {' '.join(names)}: {said}. Next: repair dpkg on the host, then repeat"
+                    )
         host.remove(UNFINISHED)
         self.done = True
 
@@ -193,7 +197,7 @@ def explain_apt(host: Host, result: Result, packages: Mapping[str, str | None]) 
         limit = f"no end within {TRANSACTION_TIMEOUT_SECONDS} s"
         return f"apt-get: found {limit}; wanted packages {_names(packages)}. Next: run it by hand on the host to see why"
     return explain_common(host, text) or (
-        f"apt-get answered {result.rc} for packages {_names(packages)}:\n{tail(text)}\n"
+        f"apt-get answered {result.rc} for packages {_names(packages)}:\n{last_lines(text)}\n"
         "Next: repair it on the host (dpkg --audit; apt-get --fix-broken install), then run this again"
     )
 

@@ -6,9 +6,10 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
-from .apt import APT_ENVIRONMENT, apt_get, explain_common, require_locks_free, tail
+from .apt import APT_ENVIRONMENT, apt_get, explain_common, require_locks_free
 from .core import BedplateError, Record
 from .host import TIMED_OUT, Host
+from .operations import last_lines
 from .repositories_files import AUTHORITIES, BUNDLE, pem_body
 
 UPDATE_TIMEOUT_SECONDS = 300
@@ -49,7 +50,8 @@ class TrustAuthorities:
             result = host.run([UPDATE_CERTIFICATES], timeout_seconds=120)
             if not result.ok:
                 raise BedplateError(
-                    f"authorities in {AUTHORITIES}: update-ca-certificates answered {result.rc}: {tail(result.err)}"
+                    f"authorities in {AUTHORITIES}: update-ca-certificates answered {result.rc}: {last_lines(result.err)}\n"
+                    "Next: run it by hand on the host, correct what it names, then repeat"
                 )
         else:
             host.write(BUNDLE, bundle_text(host.read(BUNDLE) or "", self.added, self.removed))
@@ -104,4 +106,4 @@ def explain_update(host: Host, text: str, about_ours: list[str], uris: tuple[str
     signature = [line for line in text.splitlines() if re.search(r"GPG error|NO_PUBKEY|not signed|signatures|BADSIG", line)]
     failing = [uri for uri in uris if uri.rstrip("/") in relevant] or list(uris)
     explanation = explain_common(host, "\n".join([*signature, relevant]))
-    return f"{', '.join(failing)}: {explanation or tail(text) or 'apt-get update gave no answer in time'}"
+    return f"{', '.join(failing)}: {explanation or last_lines(text) or 'apt-get update gave no answer in time'}"
