@@ -32,11 +32,6 @@ class Proxy:
     def __bool__(self) -> bool:
         return bool(self.http or self.https)
 
-    @property
-    def has_credentials(self) -> bool:
-        """True when a URL carries a user or password."""
-        return any("@" in urlsplit(url).netloc for url in (self.http, self.https))
-
 
 def exempt(host: str, no_proxy: Iterable[str]) -> bool:
     """Tell whether a host name or address is covered by a no_proxy list (names, .domains, *.domains, addresses, ranges)."""
@@ -106,6 +101,6 @@ def stale_profiles(profiles: Mapping[str, str], proxy: Proxy) -> list[Problem]:
     return problems
 
 
-def without_credentials(url: str) -> str:
-    """Return a URL without user and password."""
-    return re.sub(r"//[^/@]*@", "//", url)
+def without_credentials(text: str) -> str:
+    """Return a text whose URLs are without user and password."""
+    return re.sub(r"//[^/@\s]*@", "//", text)

@@ -38,6 +38,7 @@ from .repositories_files import (
     source_text,
 )
 from .repositories_operations import RefreshIndex, Rename, TrustAuthorities
+from .service_dropin import has_credentials
 
 
 @dataclass(frozen=True)
@@ -96,12 +97,13 @@ class Repositories(Component[RepositoriesDesired, RepositoriesObserved]):
         wanted = wanted_files(observed, desired)
         changes: list[Change] = []
         for path, text in wanted.items():
-            changes += file_change(path, observed.ours.get(path), text, secret=is_secret(path, desired.proxy))
+            found = observed.ours.get(path)
+            changes += file_change(path, found, text, secret=has_credentials(text) or has_credentials(found))
         trust = plan_trust(observed, desired)
         changes += trust
         for path, text in observed.ours.items():
             if path not in wanted and not (trust and path.startswith(f"{AUTHORITIES}/")):
-                changes.append(Change(f"file {path}", text, None, operation=RemoveFile(path), secret="proxy" in path))
+                changes.append(Change(f"file {path}", text, None, operation=RemoveFile(path), secret=has_credentials(text)))
         changes += plan_exclusive(observed, desired)
         changes += plan_index(observed, desired)
         return Plan(changes, stale_profiles(observed.profiles, desired.proxy))
@@ -170,11 +172,6 @@ def plan_index(observed: RepositoriesObserved, desired: RepositoriesDesired) -> 
 def digest(source: AptSource) -> str:
     """Return what identifies a source's present form."""
     return hashlib.sha256(f"{source_text(source)}\n{source.signing_key}".encode()).hexdigest()[:16]
-
-
-def is_secret(path: str, proxy: Proxy) -> bool:
-    """Tell whether a file holds credentials."""
-    return path in (APT_PROXY, PROFILE) and proxy.has_credentials
 
 
 def has_active_lines(text: str) -> bool:

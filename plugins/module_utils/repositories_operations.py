@@ -10,6 +10,7 @@ from .apt import APT_ENVIRONMENT, apt_get, explain_common, require_locks_free
 from .core import BedplateError, Record
 from .host import TIMED_OUT, Host
 from .operations import last_lines
+from .proxy import without_credentials
 from .repositories_files import AUTHORITIES, BUNDLE, pem_body
 
 UPDATE_TIMEOUT_SECONDS = 300
@@ -106,4 +107,5 @@ def explain_update(host: Host, text: str, about_ours: list[str], uris: tuple[str
     signature = [line for line in text.splitlines() if re.search(r"GPG error|NO_PUBKEY|not signed|signatures|BADSIG", line)]
     failing = [uri for uri in uris if uri.rstrip("/") in relevant] or list(uris)
     explanation = explain_common(host, "\n".join([*signature, relevant]))
-    return f"{', '.join(failing)}: {explanation or last_lines(text) or 'apt-get update gave no answer in time'}"
+    explanation = explanation or last_lines(text) or "apt-get update gave no answer in time"
+    return without_credentials(f"{', '.join(failing)}: {explanation}")

@@ -209,6 +209,18 @@ class TestProxy:
         secret = replace(self.desired(), proxy=Proxy("http://me:geheim@proxy:3128"))
         host = debian()
         assert "geheim" not in str([c.public() for c in run(host, secret).changes])
+        assert "geheim" not in str([c.public() for c in run(host, self.desired(), check=True).changes])
+        assert "geheim" not in str([c.public() for c in run(host, PLAIN).changes])
+
+    def test_credentials_of_a_source_are_never_shown(self) -> None:
+        host = debian()
+        secret = replace(PLAIN, apt=(replace(SOURCE, uris=("https://me:geheim@depot.example/apt",)),))
+        host.update_error = "E: Failed to fetch https://me:geheim@depot.example/apt/dists/stable/InRelease  404\n"
+        with pytest.raises(BedplateError, match=r"https://depot\.example/apt: ") as error:
+            run(host, secret)
+        assert "geheim" not in str(error.value)
+        host.update_error = ""
+        run(host, secret)
         assert "geheim" not in str([c.public() for c in run(host, PLAIN).changes])
 
     @pytest.mark.parametrize(
