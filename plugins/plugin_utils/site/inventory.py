@@ -12,13 +12,17 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from ansible import constants
 from ansible.plugins.inventory import detect_range, expand_hostname_range
 
 from .problem import WARNING, Place, SiteProblem, dotted, shown_path, shown_value, suggestion
 from .yamlfile import Document, Path, read_document
 
-YAML_ENDINGS = (".yml", ".yaml")
+YAML_ENDINGS = (".yml", ".yaml", ".json")
+"""Of the files Ansible reads as YAML."""
 VARIABLE_DIRECTORIES = ("group_vars", "host_vars", "vars_plugins")
+IGNORED_ENDINGS = tuple(ending for ending in constants.INVENTORY_IGNORE_EXTS if ending != ".ini")
+"""Of files in an inventory directory that Ansible passes over; an .ini file may be meant as an inventory, so it is named."""
 GROUP_KEYS = ("hosts", "children", "vars")
 ALL = "all"
 BUILT_IN_GROUPS = (ALL, "ungrouped")
@@ -62,12 +66,13 @@ class Inventory:
     def hosts_of(self, group: str) -> dict[str, Place]:
         """Return the hosts of a group and of the groups below it, in the order written."""
         found: dict[str, Place] = {}
-        for name in self._below(group):
+        for name in self.below(group):
             for host, place in self.groups[name].hosts.items():
                 found.setdefault(host, place)
         return found
 
-    def _below(self, group: str) -> Iterator[str]:
+    def below(self, group: str) -> Iterator[str]:
+        """Yield a group and the groups below it, in the order written."""
         seen: set[str] = set()
         waiting = [group]
         while waiting:
@@ -135,6 +140,7 @@ def read_inventory(sources: Iterable[str]) -> Inventory:
             directories.append(directory)
         for path in _inventory_files(source):
             _read_groups(inventory, path)
+    _loops(inventory)
     for directory in directories:
         _read_variables(inventory, os.path.join(directory, "group_vars"), "group")
         _read_variables(inventory, os.path.join(directory, "host_vars"), "host")
@@ -149,7 +155,7 @@ def _inventory_files(source: str) -> list[str]:
         path = os.path.join(source, name)
         if os.path.isdir(path):
             found.extend(() if name in VARIABLE_DIRECTORIES else _inventory_files(path))
-        elif os.path.splitext(name)[1] in ("", ".ini", *YAML_ENDINGS):
+        elif not name.endswith(IGNORED_ENDINGS):
             found.append(path)
     return found
 
@@ -166,12 +172,17 @@ def _read_groups(inventory: Inventory, path: str) -> None:
         rule = "an inventory file maps group names to hosts, children and vars"
         inventory.problems.append(SiteProblem(document.places[()], "inventory", shown_value(document.value), rule))
         return
+    if "plugin" in document.value:
+        rule = "an inventory plugin's hosts are not known before it runs; write them out: ansible-inventory -i FILE --list --yaml"
+        inventory.problems.append(SiteProblem(document.places[("plugin",)], "inventory", os.path.basename(path), rule))
+        return
     for name, body in document.value.items():
         _read_group(inventory, document, name, body, (name,))
 
 
 def _read_group(inventory: Inventory, document: Document, name: str, body: Any, path: Path) -> None:
     group = inventory.groups.setdefault(name, Group(name, document.places[path]))
+    _require_text(inventory, document, path, name)
     if body is None:
         return
     if not isinstance(body, dict):
@@ -202,6 +213,9 @@ def _read_host(inventory: Inventory, document: Document, group: Group, pattern: 
     except Exception as error:  # Ansible raises its own and plain errors for a bad range
         _refuse(inventory, document, path, pattern, f"this range of host names cannot be read: {error}")
         return
+    if not hosts:
+        _refuse(inventory, document, path, pattern, "this range of host names ends before it begins")
+    _require_text(inventory, document, path, pattern)
     if variables is not None and not isinstance(variables, dict):
         _refuse(inventory, document, path, variables, "a host's variables are a mapping")
         variables = None
@@ -286,6 +300,20 @@ def _variable(document: Document, name: str, value: Any, path: Path) -> Variable
         return Variable(name, value, {(): document.places[path]})
     places = {p[size:]: place for p, place in document.places.items() if p[:size] == path}
     return Variable(name, value, places)
+
+
+def _require_text(inventory: Inventory, document: Document, path: Path, name: str) -> None:
+    if path in document.not_text:
+        _refuse(inventory, document, path, name, f'YAML does not read this name as text; write it in quotes: "{name}"')
+
+
+def _loops(inventory: Inventory) -> None:
+    """Report every group that is below itself."""
+    for name, group in inventory.groups.items():
+        for child, place in group.children.items():
+            if name in inventory.below(child):
+                rule = f"{child} is above {name} as well, so both would hold each other; take one of the two away"
+                inventory.problems.append(SiteProblem(place, f"{name}.children", child, rule))
 
 
 def _refuse(inventory: Inventory, document: Document, path: Path, value: Any, rule: str) -> None:

@@ -7,7 +7,8 @@ document are walked instead.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import os
+from collections.abc import Mapping, Set
 from dataclasses import dataclass, field
 from typing import Any, cast
 
@@ -22,6 +23,10 @@ Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 VAULT_HEADER = "$ANSIBLE_VAULT"
 VAULT_TAGS = ("!vault", "!vault-encrypted")
+TEXT_TAG = "tag:yaml.org,2002:str"
+
+MAX_VALUES = 1_000_000
+"""Values in one file, with every alias counted in full: far beyond any site's, and few enough to be read in seconds."""
 
 
 class Opaque(str):
@@ -35,19 +40,23 @@ ENCRYPTED = Opaque("(encrypted)")
 class Document:
     """A file's value (JSON types and dates as YAML reads them) and the place of each part of it, by path.
 
-    The place of a mapping's entry is the line of its key.
+    The place of a mapping's entry is the line of its key. not_text: paths whose last key YAML takes for a number, a truth value,
+    a date or nothing, although it stands here as text.
     """
 
     value: Any
     places: Mapping[Path, Place]
     problems: list[SiteProblem] = field(default_factory=list)
     encrypted: bool = False
+    not_text: Set[Path] = frozenset()
 
 
 def read_document(path: str) -> Document:
     """Read a YAML file. Errors of syntax, repeated keys and a file encrypted as a whole are reported, never raised."""
     file = shown_path(path)
     top = Place(file, 1)
+    if os.path.exists(path) and not os.path.isfile(path):
+        return Document(None, {(): top}, [SiteProblem(top, file, "(unreadable)", "must be a file; a pipe or device is not read")])
     try:
         with open(path, encoding="utf-8") as stream:
             text = stream.read()
@@ -61,14 +70,15 @@ def read_document(path: str) -> Document:
         if node is None:
             return Document(None, {(): top})
         walk = _Walk(file, loader)
-        return Document(walk.value(node, ()), walk.places, walk.problems)
+        value = walk.value(node, ())
+        return Document(value, walk.places, walk.problems, not_text=walk.not_text)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         place = Place(file, mark.line + 1 if mark else 1)
         what = ", ".join(part for part in (error.context, error.problem) if part)
         return Document(None, {(): place}, [SiteProblem(place, "YAML", "(syntax error)", what)])
     except yaml.YAMLError as error:
-        return Document(None, {(): top}, [SiteProblem(top, "YAML", "(syntax error)", str(error))])
+        return Document(None, {(): top}, [SiteProblem(top, "YAML", "(syntax error)", " ".join(str(error).split()))])
     finally:
         loader.dispose()
 
@@ -81,16 +91,15 @@ class _Walk:
         self.loader = loader
         self.places: dict[Path, Place] = {}
         self.problems: list[SiteProblem] = []
+        self.not_text: set[Path] = set()
+        self._around: set[int] = set()
 
     def value(self, node: yaml.Node, path: Path, line: int | None = None) -> Any:
         """Return a node's value; ``line`` is that of the key when the node is a mapping's value."""
         line = node.start_mark.line + 1 if line is None else line
-        if isinstance(node, yaml.MappingNode):
+        if isinstance(node, yaml.CollectionNode):
             self.places[path] = Place(self.file, line)
-            return self._mapping(node, path)
-        if isinstance(node, yaml.SequenceNode):
-            self.places[path] = Place(self.file, line)
-            return [self.value(item, (*path, index)) for index, item in enumerate(node.value)]
+            return self._collection(node, path)
         raw, quoted = str(node.value), bool(node.style)
         if node.tag in VAULT_TAGS:
             self.places[path] = Place(self.file, line, None, True, opaque=True)
@@ -99,6 +108,21 @@ class _Walk:
         if node.tag == "!unsafe":
             return raw
         return self._scalar(cast(yaml.ScalarNode, node), path)
+
+    def _collection(self, node: yaml.CollectionNode, path: Path) -> Any:
+        if id(node) in self._around:
+            raise yaml.MarkedYAMLError(problem="found an alias for a value that contains it", problem_mark=node.start_mark)
+        if len(self.places) > MAX_VALUES:
+            raise yaml.MarkedYAMLError(
+                problem=f"found more than {MAX_VALUES} values; aliases of aliases multiply them", problem_mark=node.start_mark
+            )
+        self._around.add(id(node))
+        try:
+            if isinstance(node, yaml.MappingNode):
+                return self._mapping(node, path)
+            return [self.value(item, (*path, index)) for index, item in enumerate(node.value)]
+        finally:
+            self._around.discard(id(node))
 
     def _scalar(self, node: yaml.ScalarNode, path: Path) -> Any:
         try:
@@ -119,7 +143,13 @@ class _Walk:
         self.loader.flatten_mapping(node)
         result: dict[Any, Any] = {}
         for key_node, value_node in node.value:
-            key = key_node.value if isinstance(key_node, yaml.ScalarNode) else str(key_node.tag)
             line = key_node.start_mark.line + 1
+            if not isinstance(key_node, yaml.ScalarNode):
+                rule = "a key is text; this one is a list or a mapping"
+                self.problems.append(SiteProblem(Place(self.file, line), dotted(path) or "YAML", "(key)", rule))
+                continue
+            key = key_node.value
+            if key_node.tag != TEXT_TAG:
+                self.not_text.add((*path, key))
             result[key] = self.value(value_node, (*path, key), line)
         return result

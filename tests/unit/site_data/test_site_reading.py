@@ -3,11 +3,13 @@
 
 from __future__ import annotations
 
+import os
 import time
 from pathlib import Path
 from typing import Any
 
 import pytest
+from ansible_collections.bedplate.metal.plugins.plugin_utils.site import yamlfile
 from ansible_collections.bedplate.metal.plugins.plugin_utils.site.command import inventory_resolver, main
 from ansible_collections.bedplate.metal.plugins.plugin_utils.site.inventory import read_inventory
 from ansible_collections.bedplate.metal.plugins.plugin_utils.site.validate import validate
@@ -61,6 +63,83 @@ def test_repeated_key(site: SiteDirectory) -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("text", "rule"),
+    [
+        ("x: &a [*a]\n", "found an alias for a value that contains it"),
+        ("x: &a {b: *a}\n", "found an alias for a value that contains it"),
+        ("x: &a [{b: &b [*a]}, *b]\n", "found an alias for a value that contains it"),
+        ("? [a, b]\n: 1\n", "a key is text; this one is a list or a mapping"),
+    ],
+)
+def test_shapes_that_no_file_of_variables_has(site: SiteDirectory, text: str, rule: str) -> None:
+    site.append(SITE, text)
+    assert any(error.startswith(f"{SITE}:10: ") and error.endswith(rule) for error in site.errors())
+
+
+def test_aliases_that_multiply_end_in_a_finding(site: SiteDirectory, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(yamlfile, "MAX_VALUES", 10_000)
+    lines = [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]\n" for n in range(1, 9)]
+    site.append(SITE, "".join(["a0: &a0 [x, x, x, x]\n", *lines]))
+    assert any("found more than 10000 values; aliases of aliases multiply them" in error for error in site.errors())
+
+
+def test_a_pipe_is_not_waited_for(site: SiteDirectory) -> None:
+    os.mkfifo(site.root / "group_vars/all/pipe.yml")
+    (error,) = site.errors()
+    assert error.startswith("group_vars/all/pipe.yml:1: ")
+
+
+@pytest.mark.parametrize("name", ["42", "1.5", "on", "~", "2024-01-01"])
+def test_names_that_yaml_does_not_read_as_text(site: SiteDirectory, name: str) -> None:
+    site.replace("hosts.yml", "w2:", f"{name}:")
+    wanted = f'hosts.{name} = {name}: YAML does not read this name as text; write it in quotes: "{name}"'
+    assert any(error.endswith(wanted) for error in site.errors())
+
+
+def test_group_name_that_yaml_does_not_read_as_text(site: SiteDirectory) -> None:
+    site.append("hosts.yml", "        on: {hosts: {w3: {ansible_host: 10.0.0.23}}}\n")
+    assert any('YAML does not read this name as text; write it in quotes: "on"' in error for error in site.errors())
+
+
+def test_groups_that_hold_each_other(site: SiteDirectory) -> None:
+    site.append("hosts.yml", "    left: {children: {right: {children: {left: }}}}\n    self: {children: {self: }}\n")
+    rule = "as well, so both would hold each other; take one of the two away"
+    assert site.errors() == [
+        f"hosts.yml:14: left.children = right: right is above left {rule}",
+        f"hosts.yml:14: right.children = left: left is above right {rule}",
+        f"hosts.yml:15: self.children = self: self is above self {rule}",
+    ]
+
+
+@pytest.mark.parametrize("name", ["more.py", "more.toml", "more", "more.ini", "more.sh"])
+def test_what_ansible_reads_and_bedplate_does_not_is_refused(site: SiteDirectory, name: str) -> None:
+    site.write(name, "#!/bin/sh\n")
+    (error,) = site.errors()
+    assert error.startswith(f"{name}:1: inventory = {name}: Bedplate reads inventories written in YAML")
+
+
+def test_inventory_plugin_is_refused(site: SiteDirectory) -> None:
+    site.write("more.yml", "plugin: ansible.builtin.constructed\nstrict: false\n")
+    (error,) = site.errors()
+    assert error.startswith("more.yml:1: inventory = more.yml: an inventory plugin's hosts are not known before it runs")
+
+
+@pytest.mark.parametrize("name", ["hosts.yml~", "hosts.yml.orig", "hosts.yml.bak", "hosts.retry", "README.md", ".hidden.yml"])
+def test_what_ansible_passes_over_is_passed_over(site: SiteDirectory, name: str) -> None:
+    site.write(name, "[control_plane]\n")
+    assert site.errors() == []
+
+
+def test_json_is_yaml(site: SiteDirectory) -> None:
+    site.write("more.json", '{"all": {"children": {"gpu_nodes": {"children": {"infer": {"hosts": {"w3": {}}}}}}}}')
+    site.write("group_vars/all/kernel.json", '{"kernel": {"swap": "never"}}')
+    (error,) = site.errors()
+    assert error.startswith("group_vars/all/kernel.json:1: kernel.swap = never: ")
+    site.write("group_vars/all/kernel.json", '{"kernel": {"swap": "keep"}}')
+    assert "w3" in site.bedplate()["hosts"]
+
+
 def test_unknown_key_of_a_group(site: SiteDirectory) -> None:
     site.replace("hosts.yml", "        infer:\n          hosts:", "        infer:\n          host:")
     assert (
@@ -78,6 +157,11 @@ def test_hosts_as_a_list(site: SiteDirectory) -> None:
 def test_ranges_of_hosts(site: SiteDirectory) -> None:
     site.replace("hosts.yml", "w2: {ansible_host: 10.0.0.22}", "g[01:03]: {}")
     assert [name for name in site.bedplate()["hosts"] if name.startswith("g")] == ["g01", "g02", "g03"]
+
+
+def test_range_of_hosts_that_holds_none(site: SiteDirectory) -> None:
+    site.replace("hosts.yml", "w2: {ansible_host: 10.0.0.22}", '"g[3:1]":')
+    assert any("g[3:1] = g[3:1]: this range of host names ends before it begins" in error for error in site.errors())
 
 
 def test_anchors_and_merges(site: SiteDirectory) -> None:
