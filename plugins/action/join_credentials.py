@@ -14,6 +14,7 @@ from ansible_collections.bedplate.metal.plugins.module_utils.control_plane_files
 from ansible_collections.bedplate.metal.plugins.module_utils.core import BedplateError
 from ansible_collections.bedplate.metal.plugins.module_utils.kubeadm import scrub
 from ansible_collections.bedplate.metal.plugins.plugin_utils.cluster_state import decoded_slurp
+from ansible_collections.bedplate.metal.plugins.plugin_utils.controller_action import NO_KUBECONFIG
 from ansible_collections.bedplate.metal.plugins.plugin_utils.join_credentials import make, upload_input, withdraw
 
 UPLOAD = ("kubeadm", "init", "phase", "upload-certs", "--upload-certs", "--skip-certificate-key-print")
@@ -42,10 +43,7 @@ class ActionModule(ActionBase):
         try:
             kubeconfig = arguments["kubeconfig"]
             if not kubeconfig:
-                raise BedplateError(
-                    "found no kubeconfig; wanted the one that cluster_state fetches. Next: run the playbook from its start, "
-                    "with a control-plane host that answers"
-                )
+                raise BedplateError(NO_KUBECONFIG)
             if arguments["state"] == "absent":
                 withdraw(kubeconfig, arguments["token"])
                 return result

@@ -24,7 +24,8 @@ from .control_plane_files import (
 from .control_plane_operations import API_SERVER, Init, Join, Reconfigure, Remember, Upgrade, restart_api_server
 from .core import DRAIN, UNKNOWN, Change, Component, Plan, Problem, Record
 from .host import Host
-from .operations import RemoveFile, WriteFile, file_change
+from .kubeadm import INITIALISED, INITIALISING, JOINED, JOINING
+from .operations import WriteFile, file_change
 
 RESTART_API_SERVER = f"restart:{API_SERVER}"
 STATIC_PODS = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler")
@@ -32,7 +33,6 @@ IMMUTABLE = ("controlPlaneEndpoint", "clusterName", "networking")
 """Fields of ClusterConfiguration that kubeadm cannot change after init."""
 
 NONE, UNFINISHED, COMPLETE, UNKNOWN_STATE = "none", "unfinished", "complete", "unknown"
-INITIALISING, INITIALISED, JOINING, JOINED = "initialising", "initialised", "joining", "joined"
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ class ControlPlaneDesired:
     @property
     def api_port(self) -> int:
         """Port of the API server on this host."""
-        return int((self.init.get("localAPIEndpoint") or {}).get("bindPort") or 6443)
+        return int((self.init.get("localAPIEndpoint") or {}).get("bindPort") or kubeadm.API_PORT)
 
     def documents(self, configuration: Mapping[str, Any], first: Mapping[str, Any]) -> str:
         """Return kubeadm's input: the given first document, the ClusterConfiguration and the component configurations."""
@@ -99,7 +99,7 @@ class ControlPlaneObserved:
     def state(self) -> str:
         """None, unfinished (ours), complete or unknown (case G49)."""
         built = {*STATIC_PODS[1:]} <= set(self.manifests) and self.kubelet_conf
-        if self.phase in (INITIALISING, JOINING):
+        if self.phase in kubeadm.UNFINISHED:
             return UNFINISHED
         if built and self.phase in (INITIALISED, JOINED):
             return COMPLETE
@@ -137,7 +137,7 @@ class ControlPlane(Component[ControlPlaneDesired, ControlPlaneObserved]):
             admission=host.read(ADMISSION),
             encryption=host.exists(ENCRYPTION),
             join_files=tuple(path for path in wanted_absent if host.exists(path)),
-            leftover=host.exists(f"{kubeadm.RUN_DIRECTORY}/kubeadm.yaml"),
+            leftover=host.exists(kubeadm.CONFIGURATION),
             answers=answers,
         )
 
@@ -244,10 +244,7 @@ def plan_kubeadm(observed: ControlPlaneObserved, desired: ControlPlaneDesired) -
 
 def plan_complete(observed: ControlPlaneObserved, desired: ControlPlaneDesired) -> list[Change]:
     """Plan what a running control plane may lack: our record, a changed configuration, a new version."""
-    changes = []
-    if observed.leftover:
-        path = f"{kubeadm.RUN_DIRECTORY}/kubeadm.yaml"
-        changes.append(Change(f"file {path}", "left by an interrupted run", None, frozenset(), RemoveFile(path), secret=True))
+    changes = kubeadm.leftover_changes(observed.leftover)
     if observed.recorded is None:
         remember = Remember({"phase": INITIALISED, "configuration": desired.configuration})
         return [*changes, Change("record of control_plane", None, INITIALISED, frozenset(), remember)]

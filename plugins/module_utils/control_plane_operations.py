@@ -41,7 +41,7 @@ class Init:
 
     def perform(self, host: Host) -> None:
         """Run it to its end and see that the API answers."""
-        Remember({"phase": "initialising", "configuration": self.configuration}).perform(host)
+        Remember({"phase": kubeadm.INITIALISING, "configuration": self.configuration}).perform(host)
         token = kubeadm.new_token()
         kubeadm.run_kubeadm(
             host,
@@ -61,7 +61,7 @@ class Init:
             "--ignore-not-found",
         ]
         host.run(["kubectl", "--kubeconfig", kubeadm.ADMIN_CONF, *secret])
-        Remember({"phase": "initialised"}).perform(host)
+        Remember({"phase": kubeadm.INITIALISED}).perform(host)
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,7 @@ class Join:
             skip_phases=self.skip_phases,
             timeouts=self.desired.init.get("timeouts"),
         )
-        Remember({"phase": "joining", "configuration": configuration}).perform(host)
+        Remember({"phase": kubeadm.JOINING, "configuration": configuration}).perform(host)
         kubeadm.run_kubeadm(
             host,
             ["join"],
@@ -105,7 +105,7 @@ class Join:
             next_step="correct what it names and repeat the run: it goes on where this one stopped",
         )
         wait_for_api(host)
-        Remember({"phase": "joined"}).perform(host)
+        Remember({"phase": kubeadm.JOINED}).perform(host)
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ import re
 from typing import Optional
 
 from .core import Problem
+from .network import same_address
 
 HOSTS = "/etc/hosts"
 RESOLV_CONF = "/etc/resolv.conf"
@@ -43,14 +44,6 @@ def contradictions(text: str, name: str, address: Optional[str]) -> list[Problem
                 )
             )
     return problems
-
-
-def same_address(left: str, right: str) -> bool:
-    """Compare two IP addresses, whatever their spelling."""
-    try:
-        return ipaddress.ip_address(left) == ipaddress.ip_address(right)
-    except ValueError:
-        return left == right
 
 
 def choose_resolv_conf(resolv_conf: Optional[str], upstream: Optional[str]) -> tuple[Optional[str], list[Problem]]:

@@ -12,16 +12,19 @@ from typing import Any
 
 from .core import Record
 from .host import Host
+from .kubeadm import (
+    ADMIN_CONF,
+    BOOTSTRAP_KUBELET_CONF,
+    CA_CERTIFICATE,
+    KUBELET_CONF,
+    KUBELET_CONFIG,
+    MANIFESTS,
+    UNFINISHED,
+)
 
-KUBELET_CONF = "/etc/kubernetes/kubelet.conf"
-BOOTSTRAP_CONF = "/etc/kubernetes/bootstrap-kubelet.conf"
-ADMIN_CONF = "/etc/kubernetes/admin.conf"
-CA_CERTIFICATE = "/etc/kubernetes/pki/ca.crt"
-KUBELET_CONFIG = "/var/lib/kubelet/config.yaml"
 ETCD_MEMBER = "/var/lib/etcd/member"
-MANIFESTS = "/etc/kubernetes/manifests/*.yaml"
 CONTROL_PLANE_MANIFESTS = tuple(
-    f"/etc/kubernetes/manifests/{name}.yaml" for name in ("kube-apiserver", "kube-controller-manager", "kube-scheduler")
+    f"{MANIFESTS}/{name}.yaml" for name in ("kube-apiserver", "kube-controller-manager", "kube-scheduler")
 )
 OUR_RECORDS = ("control_plane", "worker")
 
@@ -52,8 +55,8 @@ class KubeState:
 def observe_kube_state(host: Host, kind: str) -> KubeState:
     """Look at kubelet's and kubeadm's files; kind is ``control-plane`` or ``worker`` (what the host is to become)."""
     kubelet_conf = host.read(KUBELET_CONF)
-    configuration = kubelet_conf or host.read(BOOTSTRAP_CONF) or host.read(ADMIN_CONF)
-    manifests = host.glob(MANIFESTS)
+    configuration = kubelet_conf or host.read(BOOTSTRAP_KUBELET_CONF) or host.read(ADMIN_CONF)
+    manifests = host.glob(f"{MANIFESTS}/*.yaml")
     traces = [
         configuration is not None,
         host.exists(CA_CERTIFICATE),
@@ -61,13 +64,13 @@ def observe_kube_state(host: Host, kind: str) -> KubeState:
         host.exists(ETCD_MEMBER),
         bool(manifests),
     ]
-    complete = kubelet_conf is not None and host.exists(KUBELET_CONFIG) and not host.exists(BOOTSTRAP_CONF)
+    complete = kubelet_conf is not None and host.exists(KUBELET_CONFIG) and not host.exists(BOOTSTRAP_KUBELET_CONF)
     control_plane = all(path in manifests for path in CONTROL_PLANE_MANIFESTS)
     if kind == "control-plane" or manifests:
         complete = complete and control_plane and host.exists(ADMIN_CONF)
     records = {name: Record.load(host, name).data for name in OUR_RECORDS}
     phases = {name: str(data["phase"]) for name, data in records.items() if "phase" in data}
-    if any(phase.startswith(("initialising", "joining")) for phase in phases.values()):
+    if any(phase in UNFINISHED for phase in phases.values()):
         complete = False
     state = "complete" if complete else "partial" if any(traces) else "none"
     ca = ca_pem(host, configuration or "") or host.read(CA_CERTIFICATE)

@@ -10,8 +10,9 @@ import string
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Optional
 
-from .core import BedplateError
+from .core import BedplateError, Change
 from .host import Host
+from .operations import RemoveFile
 
 API_VERSION = "kubeadm.k8s.io/v1beta4"
 KUBERNETES_DIRECTORY = "/etc/kubernetes"
@@ -20,16 +21,24 @@ PKI = f"{KUBERNETES_DIRECTORY}/pki"
 KUBELET_CONF = f"{KUBERNETES_DIRECTORY}/kubelet.conf"
 BOOTSTRAP_KUBELET_CONF = f"{KUBERNETES_DIRECTORY}/bootstrap-kubelet.conf"
 ADMIN_CONF = f"{KUBERNETES_DIRECTORY}/admin.conf"
+CA_CERTIFICATE = f"{PKI}/ca.crt"
 KUBELET_CONFIG = "/var/lib/kubelet/config.yaml"
+API_PORT = 6443
+"""Port of the API server on its host; the endpoint's port may differ behind a load balancer."""
 CRI_SOCKET = "unix:///run/containerd/containerd.sock"
 RUN_DIRECTORY = "/run/bedplate"
-"""Configuration with tokens lives here (tmpfs), mode 0600, only while kubeadm runs."""
+CONFIGURATION = f"{RUN_DIRECTORY}/kubeadm.yaml"
+"""kubeadm's input, with tokens: on a tmpfs, mode 0600, only while kubeadm runs."""
+
+INITIALISING, INITIALISED, JOINING, JOINED = "initialising", "initialised", "joining", "joined"
+"""Phases in the records of control_plane and worker."""
+UNFINISHED = (INITIALISING, JOINING)
 
 STATIC_POD_PORTS = {
-    "kube-apiserver": (6443,),
+    "kube-apiserver": (API_PORT,),
+    "etcd": (2379, 2380),
     "kube-controller-manager": (10257,),
     "kube-scheduler": (10259,),
-    "etcd": (2379, 2380),
 }
 """Ports that kubeadm's preflight wants free, by the static pod that takes them (kubernetes, cmd/kubeadm/app/constants)."""
 KUBELET_PORT = 10250
@@ -71,11 +80,6 @@ def merged(base: Mapping[str, Any], extra: Mapping[str, Any]) -> dict[str, Any]:
         found = result.get(key)
         result[key] = merged(found, value) if isinstance(found, Mapping) and isinstance(value, Mapping) else value
     return result
-
-
-def argument(component: Mapping[str, Any], name: str) -> Optional[str]:
-    """Return the value of an extra argument of a control-plane component, or None."""
-    return next((str(a["value"]) for a in component.get("extraArgs") or [] if a.get("name") == name), None)
 
 
 def with_arguments(component: Mapping[str, Any], arguments: Mapping[str, str]) -> dict[str, Any]:
@@ -193,6 +197,14 @@ def explained_errors(
     return errors + [preflight_name("FileAvailable", path) for path in files]
 
 
+def leftover_changes(present: bool) -> list[Change]:
+    """Plan the removal of a configuration that an interrupted run left."""
+    if not present:
+        return []
+    what, before = f"file {CONFIGURATION}", "left by an interrupted run"
+    return [Change(what, before, None, operation=RemoveFile(CONFIGURATION), secret=True)]
+
+
 def run_kubeadm(
     host: Host, arguments: Sequence[str], configuration: str, *, purpose: str, timeout_seconds: float, next_step: str
 ) -> None:
@@ -201,13 +213,12 @@ def run_kubeadm(
     An earlier kubeadm that outlived its run is waited for (a lock file held by the process itself). Raises
     :class:`BedplateError` with the last lines of its output, scrubbed.
     """
-    path = f"{RUN_DIRECTORY}/kubeadm.yaml"
     try:
-        host.write(path, configuration, 0o600)
+        host.write(CONFIGURATION, configuration, 0o600)
         lock = ["flock", "--wait", "300", "--conflict-exit-code", "75", f"{RUN_DIRECTORY}/kubeadm.lock"]
-        result = host.run([*lock, "kubeadm", *arguments, "--config", path], timeout_seconds=timeout_seconds)
+        result = host.run([*lock, "kubeadm", *arguments, "--config", CONFIGURATION], timeout_seconds=timeout_seconds)
     finally:
-        host.remove(path)
+        host.remove(CONFIGURATION)
     if result.rc == 75:
         raise BedplateError(
             f"cannot {purpose}: found another kubeadm running for 300 s; wanted none. Next: let it end, then repeat"

@@ -15,6 +15,7 @@ from .apt import DEFAULT_LOCK_TIMEOUT_SECONDS
 from .core import DRAIN, RESTART_KUBELET, BedplateError, Change, Component, Operation, Plan
 from .host import Host
 from .hosts_file import HOSTS, RESOLV_CONF, UPSTREAM_RESOLV_CONF, choose_resolv_conf, contradictions, with_entry
+from .kubeadm import CRI_SOCKET, KUBELET_CONF, KUBELET_CONFIG
 from .operations import RemoveFile, RunCommand, WriteFile, file_change
 from .packages import PackageState, observe_packages, package_problems, plan_packages
 from .rollback import GuardedFile
@@ -23,7 +24,6 @@ from .service_dropin import has_credentials, proxy_environment, render_dropin
 NAME = "kubelet"
 FLAGS = "/etc/default/kubelet"
 """Read by the unit kubeadm's package installs (10-kubeadm.conf: EnvironmentFile=-/etc/default/kubelet)."""
-KUBECONFIG = "/etc/kubernetes/kubelet.conf"
 CRICTL = "/etc/crictl.yaml"
 UNIT_DROPIN = "/etc/systemd/system/kubelet.service.d/50-bedplate.conf"
 RUNTIME_SERVICE = "containerd.service"
@@ -51,7 +51,7 @@ class Desired:
     extra_args: Mapping[str, str] = field(default_factory=dict)
     extra_packages: tuple[str, ...] = ()
     proxy: Mapping[str, Any] = field(default_factory=dict)
-    runtime_endpoint: str = "unix:///run/containerd/containerd.sock"
+    runtime_endpoint: str = CRI_SOCKET
     lock_timeout_seconds: int = DEFAULT_LOCK_TIMEOUT_SECONDS
 
     def flags(self) -> str:
@@ -121,7 +121,7 @@ class Kubelet(Component[Desired, Observed]):
 
     def observe(self, host: Host, desired: Desired) -> Observed:
         """Look at packages, files and the unit."""
-        single = (FLAGS, HOSTS, RESOLV_CONF, UPSTREAM_RESOLV_CONF, CRICTL, UNIT_DROPIN, config.CONFIG)
+        single = (FLAGS, HOSTS, RESOLV_CONF, UPSTREAM_RESOLV_CONF, CRICTL, UNIT_DROPIN, KUBELET_CONFIG)
         files = {path: host.read(path) for path in single}
         texts = {path: host.read(path) for path in host.glob(f"{config.DIRECTORY}/*.conf")}
         shown = host.run(["systemctl", "show", "kubelet", "-p", "UnitFileState", "-p", "NeedDaemonReload"]).out
@@ -130,7 +130,7 @@ class Kubelet(Component[Desired, Observed]):
             files=files,
             dropins={path: text for path, text in texts.items() if text is not None},
             states={manager.state: host.read(manager.state) for manager in config.MANAGERS},
-            joined=files[config.CONFIG] is not None and host.exists(KUBECONFIG),
+            joined=files[KUBELET_CONFIG] is not None and host.exists(KUBELET_CONF),
             enabled="UnitFileState=enabled" in shown,
             stale_unit="NeedDaemonReload=yes" in shown,
         )
@@ -170,8 +170,8 @@ class Kubelet(Component[Desired, Observed]):
         if effect != RESTART_KUBELET:
             super().effect(host, effect, desired)
             return
-        text = host.read(config.CONFIG)
-        if text is None or not host.exists(KUBECONFIG):
+        text = host.read(KUBELET_CONFIG)
+        if text is None or not host.exists(KUBELET_CONF):
             return
         merged = config.merge(desired.dropins[name] for name in sorted(desired.dropins))
         match = re.search(r"^healthzPort:\s*(\d+)", text, re.MULTILINE)
@@ -223,7 +223,7 @@ def _dropin_changes(
     observed: Observed, fragments: Mapping[str, Mapping[str, Any]], restart: frozenset[str], drain: frozenset[str]
 ) -> list[Change]:
     """Plan the drop-ins, and before them the state files that kubelet would refuse with the new settings."""
-    base = config.base_policies(observed.files[config.CONFIG])
+    base = config.base_policies(observed.files[KUBELET_CONFIG])
     ours = {
         path: fragment for path, fragment in ((p, config.parse(t)) for p, t in observed.dropins.items()) if fragment is not None
     }

@@ -17,7 +17,6 @@ from .kubelet_fields import unknown_fields
 
 DIRECTORY = "/etc/kubernetes/kubelet.conf.d"
 HOST_DROPIN = "10-host.conf"
-CONFIG = "/var/lib/kubelet/config.yaml"
 MARK = "# Written by bedplate.metal.kubelet; changes here are overwritten.\n"
 HEADER = {"apiVersion": "kubelet.config.k8s.io/v1beta1", "kind": "KubeletConfiguration"}
 

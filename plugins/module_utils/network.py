@@ -50,6 +50,14 @@ class Network(Protocol):
         """Return a clock for measuring waits, in seconds."""
 
 
+def same_address(left: str, right: str | None) -> bool:
+    """Compare two addresses by value: IPv6 has many spellings. Names are compared as texts."""
+    try:
+        return right is not None and ipaddress.ip_address(left) == ipaddress.ip_address(right)
+    except ValueError:
+        return left == right
+
+
 def split_host_port(text: str, default_port: int) -> tuple[str, int]:
     """Split ``host``, ``host:port``, ``[v6]:port`` or a bare IPv6 address into host (no brackets) and port."""
     try:

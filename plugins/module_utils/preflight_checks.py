@@ -8,21 +8,15 @@ import re
 
 from .apt import LOCK_NEXT_STEP
 from .core import Problem
-from .network import Address
+from .kubeadm import KUBELET_PORT, STATIC_POD_PORTS
+from .network import Address, same_address
 from .preflight_facts import TIME_SERVICES, PreflightDesired, PreflightObserved
 
 FULL_DISK_BYTES = 256 * 1024**2
 """Below this a host that already works cannot even take a configuration change safely."""
 FULL_DISK_INODES = 2000
-CONTROL_PLANE_PORTS = {
-    6443: "kube-apiserver",
-    2379: "etcd",
-    2380: "etcd",
-    10257: "kube-controller-manager",
-    10259: "kube-scheduler",
-}
-"""https://kubernetes.io/docs/reference/networking/ports-and-protocols/"""
-WORKER_PORTS = {10250: "kubelet"}
+CONTROL_PLANE_PORTS = {port: pod for pod, ports in STATIC_POD_PORTS.items() for port in ports}
+WORKER_PORTS = {KUBELET_PORT: "kubelet"}
 VIRTUAL_INTERFACES = re.compile(r"^(cni|docker|podman|virbr|veth|flannel|cilium|lxc|cali|tunl|kube-|br-|nodelocaldns)")
 """Interfaces that container networks make; their addresses are never a node's."""
 
@@ -175,14 +169,6 @@ def check_ports(observed: PreflightObserved, desired: PreflightDesired) -> list[
         for port, user in ports.items()
         if port in observed.listening_ports
     ]
-
-
-def same_address(left: str, right: str | None) -> bool:
-    """Compare two addresses by value: IPv6 has many spellings. A name is never the same."""
-    try:
-        return right is not None and ipaddress.ip_address(left) == ipaddress.ip_address(right)
-    except ValueError:
-        return False
 
 
 def listing(addresses: list[Address]) -> str:

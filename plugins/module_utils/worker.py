@@ -10,11 +10,9 @@ from typing import Any, Optional
 from . import kubeadm
 from .core import BedplateError, Change, Component, Plan, Problem, Record, restart_service
 from .host import Host
-from .operations import RemoveFile
+from .kubeadm import JOINED, JOINING
 
-CA_CERTIFICATE = f"{kubeadm.PKI}/ca.crt"
 CLIENT_CERTIFICATE = "/var/lib/kubelet/pki/kubelet-client-current.pem"
-JOINING, JOINED = "joining", "joined"
 
 
 @dataclass(frozen=True)
@@ -74,22 +72,19 @@ class Worker(Component[WorkerDesired, WorkerObserved]):
 
     def observe(self, host: Host, desired: WorkerDesired) -> WorkerObserved:
         """See :class:`Component`."""
-        wanted_absent = (kubeadm.KUBELET_CONF, kubeadm.BOOTSTRAP_KUBELET_CONF, CA_CERTIFICATE)
+        wanted_absent = (kubeadm.KUBELET_CONF, kubeadm.BOOTSTRAP_KUBELET_CONF, kubeadm.CA_CERTIFICATE)
         return WorkerObserved(
             phase=Record.load(host, self.name).data.get("phase"),
             present=tuple(path for path in wanted_absent if host.exists(path)),
             client_certificate=host.exists(CLIENT_CERTIFICATE),
             kubelet_configured=host.exists(kubeadm.KUBELET_CONFIG),
             manifests=bool(host.glob(f"{kubeadm.MANIFESTS}/*.yaml")),
-            leftover=host.exists(f"{kubeadm.RUN_DIRECTORY}/kubeadm.yaml"),
+            leftover=host.exists(kubeadm.CONFIGURATION),
         )
 
     def plan(self, observed: WorkerObserved, desired: WorkerDesired) -> Plan:
         """See :class:`Component`."""
-        changes = []
-        if observed.leftover:
-            path = f"{kubeadm.RUN_DIRECTORY}/kubeadm.yaml"
-            changes.append(Change(f"file {path}", "left by an interrupted run", None, frozenset(), RemoveFile(path), secret=True))
+        changes = kubeadm.leftover_changes(observed.leftover)
         if observed.bootstrapped:
             if observed.phase != JOINED:
                 before = "bootstrapped by an interrupted run" if observed.phase == JOINING else "joined without a record"

@@ -141,6 +141,7 @@ import re
 from typing import Any
 
 from ansible_collections.bedplate.metal.plugins.module_utils.ansible_component import run_component
+from ansible_collections.bedplate.metal.plugins.module_utils.kubeadm import CRI_SOCKET
 from ansible_collections.bedplate.metal.plugins.module_utils.kubelet import Desired, Kubelet
 from ansible_collections.bedplate.metal.plugins.module_utils.kubelet_config import check_fragments
 
@@ -168,7 +169,7 @@ ARGUMENTS: dict[str, Any] = {
             "no_proxy": {"type": "list", "elements": "str", "default": []},
         },
     },
-    "runtime_endpoint": {"type": "str", "default": "unix:///run/containerd/containerd.sock"},
+    "runtime_endpoint": {"type": "str", "default": CRI_SOCKET},
     "lock_timeout_seconds": {"type": "int", "default": 300},
 }
 

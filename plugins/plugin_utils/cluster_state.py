@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from ansible_collections.bedplate.metal.plugins.module_utils.kubeadm import API_PORT
 from ansible_collections.bedplate.metal.plugins.plugin_utils.classify import (
     FRESH,
     PARTIAL,
@@ -41,7 +42,7 @@ class Search:
             return
         bracketed = f"[{address}]" if ":" in address else address
         path = runtime_directory(cluster_name) / "kubeconfig"
-        write_private(path, set_server(kubeconfig, f"https://{bracketed}:6443"))
+        write_private(path, set_server(kubeconfig, f"https://{bracketed}:{API_PORT}"))
         ca_sha256 = fingerprint(certificate_authority(kubeconfig))
         try:
             nodes = {node["metadata"]["name"]: slim_node(node) for node in Api(path).nodes()}

@@ -23,7 +23,6 @@ import yaml
 from ansible_collections.bedplate.metal.plugins.module_utils.core import BedplateError
 
 MERGE_PATCH = "application/merge-patch+json"
-JSON_PATCH = "application/json-patch+json"
 TIMEOUT_SECONDS = 15
 
 

@@ -18,7 +18,6 @@ from ansible_collections.bedplate.metal.plugins.module_utils.control_plane_files
 )
 from ansible_collections.bedplate.metal.plugins.module_utils.host import Result
 from ansible_collections.bedplate.metal.plugins.module_utils.worker import (
-    CA_CERTIFICATE,
     CLIENT_CERTIFICATE,
     Worker,
     WorkerDesired,
@@ -74,7 +73,7 @@ def simulated_kubeadm(host: RecordedHost, argv: Sequence[str], stdin: str | None
     if control_plane:
         _make(host, {f"{kubeadm.MANIFESTS}/{name}.yaml": name for name in MANIFESTS})
     if join and "kubelet-start" not in configuration[0].get("skipPhases", []):
-        _make(host, {kubeadm.BOOTSTRAP_KUBELET_CONF: "bootstrap", CA_CERTIFICATE: "key of ca.crt"})
+        _make(host, {kubeadm.BOOTSTRAP_KUBELET_CONF: "bootstrap", kubeadm.CA_CERTIFICATE: "key of ca.crt"})
     _make(host, {kubeadm.KUBELET_CONFIG: "config", "/var/lib/kubelet/kubeadm-flags.env": "flags"})
     host.changing()
     host.services["kubelet"] = "active"
@@ -110,7 +109,7 @@ def preflight(host: RecordedHost, join: bool, control_plane: bool) -> list[str]:
     if host.services.get("kubelet") == "active":
         errors.append("Port-10250")
     if join:
-        paths = [kubeadm.KUBELET_CONF, kubeadm.BOOTSTRAP_KUBELET_CONF, *([] if control_plane else [CA_CERTIFICATE])]
+        paths = [kubeadm.KUBELET_CONF, kubeadm.BOOTSTRAP_KUBELET_CONF, *([] if control_plane else [kubeadm.CA_CERTIFICATE])]
         errors += [f"FileAvailable-{p.replace('/', '-')}" for p in paths if host.exists(p)]
     return errors
 

@@ -6,7 +6,13 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from ansible_collections.bedplate.metal.plugins.module_utils import container_runtime, containerd_config, kubelet, kubelet_config
+from ansible_collections.bedplate.metal.plugins.module_utils import (
+    container_runtime,
+    containerd_config,
+    kubeadm,
+    kubelet,
+    kubelet_config,
+)
 from ansible_collections.bedplate.metal.plugins.module_utils.container_runtime import ContainerRuntime
 from ansible_collections.bedplate.metal.plugins.module_utils.kubelet import Kubelet
 from ansible_collections.bedplate.metal.plugins.module_utils.registry_hosts import parse_registries
@@ -86,8 +92,8 @@ def joined_host(fragment: dict[str, Any] | None = None) -> RecordedHost:
     host.packages.update({name: Package(version or "1.37.0-1.1", held=True) for name, version in PACKAGES.items()})
     host.files.update(
         {
-            kubelet_config.CONFIG: "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n",
-            kubelet.KUBECONFIG: "kind: Config\n",
+            kubeadm.KUBELET_CONFIG: "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n",
+            kubeadm.KUBELET_CONF: "kind: Config\n",
             f"{kubelet_config.DIRECTORY}/10-host.conf": kubelet_config.render({}),
             f"{kubelet_config.DIRECTORY}/20-site.conf": kubelet_config.render({"maxPods": 110, **(fragment or {})}),
             kubelet.FLAGS: kubelet_desired().flags(),

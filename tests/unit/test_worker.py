@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from ansible_collections.bedplate.metal.plugins.module_utils import kubeadm
 from ansible_collections.bedplate.metal.plugins.module_utils.core import BedplateError, Outcome, Policy, execute
-from ansible_collections.bedplate.metal.plugins.module_utils.worker import CA_CERTIFICATE, CLIENT_CERTIFICATE, Worker
+from ansible_collections.bedplate.metal.plugins.module_utils.worker import CLIENT_CERTIFICATE, Worker
 from fixtures_kubeadm import HASH, TOKEN, bare_host, documents, worker_desired
 
 from recorded_host import KilledError, RecordedHost
@@ -60,7 +60,7 @@ def test_a_join_killed_after_the_certificate_is_closed_without_credentials() -> 
     assert host.services["kubelet"] == "active" and not host.exists(kubeadm.BOOTSTRAP_KUBELET_CONF)
 
 
-@pytest.mark.parametrize("path", [kubeadm.KUBELET_CONF, CA_CERTIFICATE, f"{kubeadm.MANIFESTS}/kube-apiserver.yaml"])
+@pytest.mark.parametrize("path", [kubeadm.KUBELET_CONF, kubeadm.CA_CERTIFICATE, f"{kubeadm.MANIFESTS}/kube-apiserver.yaml"])
 def test_state_without_our_record_stops_and_is_left_alone(path: str) -> None:
     host = bare_host(files={path: "somebody's"})
     outcome = run(host)

@@ -10,6 +10,8 @@ from __future__ import annotations
 import ipaddress
 from typing import Any
 
+from ansible_collections.bedplate.metal.plugins.plugin_utils.gate import TAINT
+
 from . import kubeadm_config
 from .audit_policy import DEFAULT_RULES
 from .check_network import node_ip
@@ -24,7 +26,7 @@ TOPOLOGY_PREFIX = "topology.bedplate.dev"
 RESTRICTED_PREFIX = "pool.node-restriction.kubernetes.io"
 """Labels a kubelet cannot set on its own node (admission plugin NodeRestriction)."""
 LABELLED_SPEC = ("accelerator", "topology", "fabric", "workload", "sharing")
-UNACCEPTED = {"key": "bedplate.dev/unaccepted", "effect": "NoSchedule"}
+UNACCEPTED = {"key": TAINT, "effect": "NoSchedule"}
 CONTROL_PLANE_TAINT = {"key": "node-role.kubernetes.io/control-plane", "effect": "NoSchedule"}
 MODULES = ("overlay", "br_netfilter")
 SYSCTL: dict[str, int] = {

@@ -10,13 +10,12 @@ import ipaddress
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from ansible_collections.bedplate.metal.plugins.module_utils.kubeadm import API_PORT, API_VERSION, CRI_SOCKET
+
 from .model import Site
 from .types import address_or_none
 from .versions import UPSTREAM_REGISTRY, Versions
 
-CRI_SOCKET = "unix:///run/containerd/containerd.sock"
-API_PORT = 6443
-"""Port of the API server on its host; the endpoint's port may differ behind a load balancer."""
 DNS_INDEX = 10
 """kubeadm gives the cluster's DNS the tenth address of the Service range (its function GetDNSIP)."""
 
@@ -54,7 +53,7 @@ def cluster_configuration(site: Site, versions: Versions, endpoint_address: str 
     if cluster.image_registry != UPSTREAM_REGISTRY:
         dns["imageRepository"] = f"{cluster.image_registry}/coredns"  # kubeadm drops the path for a registry of one's own
     return {
-        "apiVersion": "kubeadm.k8s.io/v1beta4",
+        "apiVersion": API_VERSION,
         "kind": "ClusterConfiguration",
         "clusterName": cluster.name,
         "kubernetesVersion": f"v{cluster.kubernetes_version}",
@@ -113,7 +112,7 @@ def init_configuration(
         value = ",".join(f"{key}={value}" for key, value in sorted(labels.items()))
         registration["kubeletExtraArgs"] = [{"name": "node-labels", "value": value}]
     return {
-        "apiVersion": "kubeadm.k8s.io/v1beta4",
+        "apiVersion": API_VERSION,
         "kind": "InitConfiguration",
         "localAPIEndpoint": {"advertiseAddress": address, "bindPort": API_PORT},
         "nodeRegistration": registration,

@@ -87,7 +87,9 @@ def test_first_control_plane_initialises_and_the_others_join(site: SiteDirectory
 def test_adding_a_host_changes_nothing_for_the_others(site: SiteDirectory) -> None:
     before = site.bedplate()["hosts"]
     site.replace(
-        "hosts.yml", "        infer:\n", "            w9: {ansible_host: 10.0.0.29, rack: r9, topology_block: b9}\n        infer:\n"
+        "hosts.yml",
+        "        infer:\n",
+        "            w9: {ansible_host: 10.0.0.29, rack: r9, topology_block: b9}\n        infer:\n",
     )
     after = site.bedplate()["hosts"]
     assert {name: after[name] for name in before} == before
