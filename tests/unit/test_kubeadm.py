@@ -3,15 +3,13 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
-import subprocess
-from pathlib import Path
 from typing import Any
 
 import pytest
 from ansible_collections.bedplate.metal.plugins.module_utils import kubeadm
 from ansible_collections.bedplate.metal.plugins.module_utils.control_plane_files import AUDIT_POLICY, DIRECTORY, ENCRYPTION
 from fixtures_kubeadm import CERTIFICATE_KEY, CLUSTER, HASH, TOKEN, control_plane_desired, worker_desired
+from real_kubeadm import needs_kubeadm, validate
 
 
 @pytest.mark.parametrize(
@@ -88,23 +86,21 @@ def rendered() -> dict[str, str]:
     }
 
 
-def built_kubeadm() -> str | None:
-    """The kubeadm that the lab has built, or one on the PATH."""
-    built = sorted(Path("~/.cache/bedplate/build/kubernetes").expanduser().glob("*/bin/kubeadm"))
-    return str(built[-1]) if built else shutil.which("kubeadm")
-
-
 @pytest.mark.parametrize("name", rendered())
-def test_kubeadm_itself_accepts_what_is_rendered(name: str, tmp_path: Path) -> None:
-    program = built_kubeadm()
-    text = rendered()[name]
-    assert all(document["apiVersion"] and document["kind"] for document in map(json_document, text.split("---\n")))
-    if program is None:
-        return
-    path = tmp_path / "kubeadm.yaml"
-    path.write_text(text, encoding="utf-8")
-    answer = subprocess.run([program, "config", "validate", "--config", str(path)], capture_output=True, text=True, timeout=60)
-    assert answer.returncode == 0, answer.stderr
+def test_what_is_rendered_is_a_list_of_objects(name: str) -> None:
+    assert all(document["apiVersion"] and document["kind"] for document in map(json_document, rendered()[name].split("---\n")))
+
+
+@needs_kubeadm
+@pytest.mark.parametrize("name", rendered())
+def test_kubeadm_itself_accepts_what_is_rendered(name: str) -> None:
+    assert validate(rendered()[name]) == (0, "ok\n")
+
+
+@needs_kubeadm
+def test_kubeadm_itself_refuses_a_misspelt_field() -> None:
+    code, answer = validate(rendered()["init"].replace("criSocket", "criSokcet"))
+    assert code != 0 and "criSokcet" in answer
 
 
 def json_document(text: str) -> dict[str, Any]:

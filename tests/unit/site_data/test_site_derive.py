@@ -4,15 +4,12 @@
 from __future__ import annotations
 
 import json
-import os
-import shutil
-import subprocess
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
 from ansible_collections.bedplate.metal.plugins.plugin_utils.site.kubelet_config import quantity_bytes
+from real_kubeadm import needs_kubeadm, validate
 
 from site_directory import SiteDirectory
 
@@ -150,24 +147,10 @@ def test_certificate_names_are_unique_and_clean(site: SiteDirectory) -> None:
     assert cluster["apiServer"]["certSANs"] == ["api.test.example.com", "10.0.0.10", "fd00::1", "other.example.com"]
 
 
-def kubeadm() -> str | None:
-    """Return a kubeadm: of the PATH, or built by the lab."""
-    cache = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "bedplate" / "build"
-    built = sorted(cache.glob("*/*/bin/kubeadm"))
-    return shutil.which("kubeadm") or (str(built[-1]) if built else None)
-
-
 def kubeadm_answer(bedplate: dict[str, Any], host: str) -> tuple[int, str]:
     options = bedplate["hosts"][host]["roles"]["control_plane"]
     documents = [options["init"], options["cluster"], options["kubelet_config"], options["kube_proxy_config"]]
-    text = "---\n".join(json.dumps(document) + "\n" for document in documents)
-    answer = subprocess.run(
-        [kubeadm() or "kubeadm", "config", "validate", "--config", "/dev/stdin"], input=text, capture_output=True, text=True
-    )
-    return answer.returncode, answer.stdout + answer.stderr
-
-
-needs_kubeadm = pytest.mark.skipif(kubeadm() is None, reason="no kubeadm on PATH nor in the lab's build cache")
+    return validate("---\n".join(json.dumps(document) + "\n" for document in documents))
 
 
 @needs_kubeadm
