@@ -66,7 +66,10 @@ def test_cilium_takes_node_ranges_from_kubernetes(cilium: list[dict[str, Any]]) 
 def test_network_policies_are_accepted_and_their_provider_runs(cluster: Cluster, namespace: None) -> None:
     """Enforcement needs nftables' queue, which a container host's kernel lacks: it is shown on machines of their own."""
     networking = client.NetworkingV1Api(cluster.core.api_client)
-    policy = {"metadata": {"name": "closed"}, "spec": {"podSelector": {"matchLabels": {"role": "closed"}}, "policyTypes": ["Ingress"]}}
+    policy = {
+        "metadata": {"name": "closed"},
+        "spec": {"podSelector": {"matchLabels": {"role": "closed"}}, "policyTypes": ["Ingress"]},
+    }
     networking.create_namespaced_network_policy(NAMESPACE, policy)
     provider = cluster.apps.read_namespaced_daemon_set("kube-network-policies", "kube-system")
     assert provider.status.number_ready == len(cluster.nodes())
