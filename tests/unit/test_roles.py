@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 import yaml
+from ansible_collections.bedplate.metal.plugins.plugin_utils.site.versions import load_versions
 
 from bedplate_tools.role_docs import readme, specs
 
@@ -139,7 +140,18 @@ def test_files_fit_in_a_head() -> None:
         for path in ROOT.glob(pattern)
         if "__pycache__" not in path.parts
     }
-    assert not {path: length for path, length in lengths.items() if length > 400}
-    long = {path: length for path, length in lengths.items() if length > 300}
-    if long:
-        print(f"longer than 300 lines: {long}")
+    assert not {path: length for path, length in lengths.items() if length > 300}
+
+
+def test_default_images_are_those_of_versions_yml() -> None:
+    versions = load_versions()
+    images = [versions.image(name, i) for name, row in versions.components.items() for i in range(len(row.get("images", [])))]
+    wanted = {image.rpartition(":")[0]: image for image in images}
+    found = {
+        name: value
+        for role in ROLES
+        for name, value in (load(role / "defaults" / "main.yml") or {}).items()
+        if isinstance(value, str) and value.rpartition(":")[0] in wanted
+    }
+    assert {"cni_flannel_image", "gate_image"} <= set(found)
+    assert not {name: image for name, image in found.items() if image != wanted[image.rpartition(":")[0]]}

@@ -10,7 +10,7 @@ from typing import Any
 from .checks import CREATE, check_site
 from .derive import derive
 from .gather import gather
-from .inventory import read_inventory
+from .inventory_files import read_inventory
 from .problem import ERROR, SiteProblem, in_order
 from .resolve import Resolver
 from .versions import Versions, load_versions

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from ansible_collections.bedplate.metal.plugins.plugin_utils.site import yamlfile
 from ansible_collections.bedplate.metal.plugins.plugin_utils.site.command import inventory_resolver, main
-from ansible_collections.bedplate.metal.plugins.plugin_utils.site.inventory import read_inventory
+from ansible_collections.bedplate.metal.plugins.plugin_utils.site.inventory_files import read_inventory
 from ansible_collections.bedplate.metal.plugins.plugin_utils.site.validate import validate
 
 from site_directory import SiteDirectory
