@@ -18,6 +18,14 @@ AUDIT_POLICY = f"{DIRECTORY}/audit-policy.yaml"
 ADMISSION = f"{DIRECTORY}/admission.yaml"
 ENCRYPTION = f"{DIRECTORY}/encryption.yaml"
 AUDIT_LOG_DIRECTORY = "/var/log/kubernetes/audit"
+POD_SECURITY: Mapping[str, Any] = {
+    "enforce": "baseline",
+    "audit": "restricted",
+    "warn": "restricted",
+    "exempt_namespaces": ["kube-system"],
+}
+"""The cluster's PodSecurity defaults where none are given."""
+_LEVELS = ("enforce", "audit", "warn")
 
 
 @dataclass(frozen=True)
@@ -63,7 +71,8 @@ def admission_text(pod_security: Mapping[str, Any]) -> str:
 
     pod_security: enforce, audit, warn (privileged, baseline or restricted) and exempt_namespaces.
     """
-    levels = {mode: pod_security.get(mode) or default for mode, default in _LEVELS.items()}
+    wanted = {key: pod_security.get(key) or default for key, default in POD_SECURITY.items()}
+    levels = {mode: wanted[mode] for mode in _LEVELS}
     configuration = {
         "apiVersion": "pod-security.admission.config.k8s.io/v1",
         "kind": "PodSecurityConfiguration",
@@ -71,7 +80,7 @@ def admission_text(pod_security: Mapping[str, Any]) -> str:
         "exemptions": {
             "usernames": [],
             "runtimeClasses": [],
-            "namespaces": list(pod_security.get("exempt_namespaces") or ["kube-system"]),
+            "namespaces": list(wanted["exempt_namespaces"]),
         },
     }
     return _text(
@@ -81,9 +90,6 @@ def admission_text(pod_security: Mapping[str, Any]) -> str:
             "plugins": [{"name": "PodSecurity", "configuration": configuration}],
         }
     )
-
-
-_LEVELS = {"enforce": "baseline", "audit": "restricted", "warn": "restricted"}
 
 
 def complete_cluster(cluster: Mapping[str, Any], files: Files) -> dict[str, Any]:

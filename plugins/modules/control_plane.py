@@ -41,10 +41,11 @@ options:
     type: dict
     default: {}
   audit_policy:
-    description: Rules of the audit policy (without apiVersion and kind); no audit log when absent.
+    description: Audit policy without apiVersion and kind; left out, Bedplate's own; an empty one for no audit log.
     type: dict
   pod_security:
-    description: The cluster's PodSecurity defaults; keys enforce, audit, warn and exempt_namespaces. Unchanged when absent.
+    description: The cluster's PodSecurity defaults, with the keys enforce, audit, warn and exempt_namespaces; left out,
+      Bedplate's own; an empty dictionary leaves Kubernetes' default.
     type: dict
   encryption:
     description: Whether secrets are encrypted at rest with a key made on the first control-plane host.
@@ -115,8 +116,10 @@ problems:
 from typing import Any
 
 from ansible_collections.bedplate.metal.plugins.module_utils.ansible_component import run_component
+from ansible_collections.bedplate.metal.plugins.module_utils.audit_policy import DEFAULT_RULES
 from ansible_collections.bedplate.metal.plugins.module_utils.control_plane import ControlPlane, ControlPlaneDesired
 from ansible_collections.bedplate.metal.plugins.module_utils.control_plane_files import (
+    POD_SECURITY,
     Files,
     admission_text,
     audit_policy_text,
@@ -143,6 +146,8 @@ ARGUMENT_SPEC: dict[str, Any] = {
 def build_desired(parameters: dict[str, Any]) -> ControlPlaneDesired:
     """Return the desired state from the module's parameters."""
     audit, security = parameters["audit_policy"], parameters["pod_security"]
+    audit = {"rules": DEFAULT_RULES} if audit is None else audit
+    security = POD_SECURITY if security is None else security
     return ControlPlaneDesired(
         mode=parameters["mode"],
         node_name=parameters["node_name"],

@@ -10,10 +10,10 @@ from __future__ import annotations
 import ipaddress
 from typing import Any
 
+from ansible_collections.bedplate.metal.plugins.module_utils.audit_policy import DEFAULT_RULES
 from ansible_collections.bedplate.metal.plugins.plugin_utils.gate import TAINT
 
 from . import kubeadm_config
-from .audit_policy import DEFAULT_RULES
 from .check_network import node_ip
 from .gather import Gathered, SiteHost
 from .kubelet_config import pool_fragment

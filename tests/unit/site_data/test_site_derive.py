@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from ansible_collections.bedplate.metal.plugins.modules import control_plane
 from ansible_collections.bedplate.metal.plugins.plugin_utils.site.kubelet_config import quantity_bytes
 from real_kubeadm import needs_kubeadm, validate
 
@@ -145,6 +146,15 @@ def test_certificate_names_are_unique_and_clean(site: SiteDirectory) -> None:
     )
     cluster = site.bedplate()["hosts"]["cp1"]["roles"]["control_plane"]["cluster"]
     assert cluster["apiServer"]["certSANs"] == ["api.test.example.com", "10.0.0.10", "fd00::1", "other.example.com"]
+
+
+def test_a_site_and_the_role_alone_have_the_same_audit_policy_and_pod_security(site: SiteDirectory) -> None:
+    derived = site.bedplate()["hosts"]["cp1"]["roles"]["control_plane"]
+    alone = {name: option.get("default") for name, option in control_plane.ARGUMENT_SPEC.items()}
+    of_site = {key: derived[key] for key in ("audit_policy", "pod_security")}
+    assert control_plane.build_desired({**alone, **of_site}).files == control_plane.build_desired(alone).files
+    none = control_plane.build_desired({**alone, "audit_policy": {}, "pod_security": {}}).files
+    assert (none.audit_policy, none.admission) == (None, None)
 
 
 def kubeadm_answer(bedplate: dict[str, Any], host: str) -> tuple[int, str]:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rules of the API server's audit policy (audit.k8s.io/v1) for sites that state none.
+"""Rules of the API server's audit policy (audit.k8s.io/v1) where none are given.
 
 Who read or changed a secret is noted without its content; routine reads of the system's own components are left out; every other
 change is noted with its request.
