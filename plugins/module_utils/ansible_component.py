@@ -9,6 +9,7 @@ from typing import Any, NoReturn, TypeVar
 
 from ansible.module_utils.basic import AnsibleModule
 
+from .apt import DEFAULT_LOCK_TIMEOUT_SECONDS
 from .core import BedplateError, Change, Component, Outcome, Policy, Problem, execute
 from .host import Host, LocalHost
 
@@ -18,6 +19,16 @@ Observed = TypeVar("Observed")
 COMMON_OPTIONS: dict[str, Any] = {
     "in_service": {"type": "bool", "default": False},
     "allow": {"type": "list", "elements": "str", "default": []},
+}
+LOCK_TIMEOUT_OPTION: dict[str, Any] = {"type": "int", "default": DEFAULT_LOCK_TIMEOUT_SECONDS}
+PROXY_OPTION: dict[str, Any] = {
+    "type": "dict",
+    "apply_defaults": True,
+    "options": {
+        "http": {"type": "str", "no_log": True},
+        "https": {"type": "str", "no_log": True},
+        "no_proxy": {"type": "list", "elements": "str", "default": []},
+    },
 }
 
 

@@ -35,7 +35,7 @@ options:
     description: Whether to take a lock that somebody else holds.
     type: bool
     default: false
-author: Bedplate contributors
+author: The Bedplate authors
 """
 
 EXAMPLES = r"""

@@ -38,7 +38,7 @@ options:
     description: Whether to set facts; without it only kubeconfig and source are returned.
     type: bool
     default: true
-author: Bedplate contributors
+author: The Bedplate authors
 """
 
 EXAMPLES = r"""

@@ -77,21 +77,6 @@ options:
           skip_verify:
             description: Whether its certificate is not checked.
             type: bool
-  proxy:
-    description: Proxy for pulling images.
-    type: dict
-    suboptions:
-      http:
-        description: URL for http.
-        type: str
-      https:
-        description: URL for https.
-        type: str
-      no_proxy:
-        description: Names, domains, addresses and ranges reached directly.
-        type: list
-        elements: str
-        default: []
   memlock:
     description: Locked memory of the service and what it starts, C(infinity) or bytes; empty leaves the packaged unit's. RDMA
       needs C(infinity). Read back from the running process.
@@ -106,21 +91,11 @@ options:
       version calls them, other keys are paths in the file.
     type: dict
     default: {}
-  lock_timeout_seconds:
-    description: How long to wait for apt's locks.
-    type: int
-    default: 300
-  in_service:
-    description: Whether the node carries work; then nothing that restarts containerd is applied.
-    type: bool
-    default: false
-  allow:
-    description: Effects permitted by a flag, for example C(restart:containerd).
-    type: list
-    elements: str
-    default: []
-author:
-  - Bedplate maintainers
+extends_documentation_fragment:
+  - bedplate.metal.component
+  - bedplate.metal.component.apt
+  - bedplate.metal.component.proxy
+author: The Bedplate authors
 """
 
 EXAMPLES = r"""
@@ -160,7 +135,11 @@ problems:
 import re
 from typing import Any
 
-from ansible_collections.bedplate.metal.plugins.module_utils.ansible_component import run_component
+from ansible_collections.bedplate.metal.plugins.module_utils.ansible_component import (
+    LOCK_TIMEOUT_OPTION,
+    PROXY_OPTION,
+    run_component,
+)
 from ansible_collections.bedplate.metal.plugins.module_utils.container_runtime import ContainerRuntime, Desired
 from ansible_collections.bedplate.metal.plugins.module_utils.containerd_config import Settings, extra_settings
 from ansible_collections.bedplate.metal.plugins.module_utils.registry_hosts import OLD_KEYS, OLD_MIRROR_KEYS, parse_registries
@@ -169,7 +148,7 @@ from ansible_collections.bedplate.metal.plugins.module_utils.registry_hosts impo
 OLD = {name: {"type": "raw", "no_log": name in ("auth", "password")} for name in OLD_KEYS}
 OLD_MIRROR = {name: {"type": "raw", "no_log": name == "auth"} for name in OLD_MIRROR_KEYS}
 
-ARGUMENTS: dict[str, Any] = {
+ARGUMENT_SPEC: dict[str, Any] = {
     "package": {"type": "str", "default": "containerd"},
     "version": {"type": "str"},
     "runc_package": {"type": "str", "default": "runc"},
@@ -197,19 +176,11 @@ ARGUMENTS: dict[str, Any] = {
             },
         },
     },
-    "proxy": {
-        "type": "dict",
-        "apply_defaults": True,
-        "options": {
-            "http": {"type": "str", "no_log": True},
-            "https": {"type": "str", "no_log": True},
-            "no_proxy": {"type": "list", "elements": "str", "default": []},
-        },
-    },
+    "proxy": PROXY_OPTION,
     "memlock": {"type": "str", "default": ""},
     "restrict_oom_score_adj": {"type": "bool", "default": False},
     "extra_config": {"type": "dict", "default": {}},
-    "lock_timeout_seconds": {"type": "int", "default": 300},
+    "lock_timeout_seconds": LOCK_TIMEOUT_OPTION,
 }
 
 
@@ -242,7 +213,7 @@ def build_desired(parameters: dict[str, Any]) -> Desired:
 
 def main() -> None:
     """Run the component."""
-    run_component(ContainerRuntime(), ARGUMENTS, build_desired)
+    run_component(ContainerRuntime(), ARGUMENT_SPEC, build_desired)
 
 
 if __name__ == "__main__":

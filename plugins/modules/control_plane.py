@@ -1,3 +1,4 @@
+#!/usr/bin/python
 # SPDX-License-Identifier: Apache-2.0
 """Brings up a host's Kubernetes control plane."""
 
@@ -69,16 +70,9 @@ options:
     description: How long kubeadm may take, pulling images included.
     type: int
     default: 900
-  in_service:
-    description: Whether the node carries work; then only changes without effects are applied.
-    type: bool
-    default: false
-  allow:
-    description: Effects permitted by an explicit flag.
-    type: list
-    elements: str
-    default: []
-author: Bedplate contributors
+extends_documentation_fragment:
+  - bedplate.metal.component
+author: The Bedplate authors
 """
 
 EXAMPLES = r"""

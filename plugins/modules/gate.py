@@ -47,7 +47,7 @@ options:
     description: Whether nodes that were accepted before are checked again.
     type: bool
     default: false
-author: Bedplate contributors
+author: The Bedplate authors
 """
 
 EXAMPLES = r"""

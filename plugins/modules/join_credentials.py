@@ -36,7 +36,7 @@ options:
     description: How long the token lives if it is never withdrawn.
     type: int
     default: 1800
-author: Bedplate contributors
+author: The Bedplate authors
 """
 
 EXAMPLES = r"""

@@ -52,21 +52,10 @@ options:
     type: list
     elements: str
     default: []
-  lock_timeout_seconds:
-    description: How long to wait for apt's locks.
-    type: int
-    default: 300
-  in_service:
-    description: Whether the node carries work.
-    type: bool
-    default: false
-  allow:
-    description: Effects permitted by a flag.
-    type: list
-    elements: str
-    default: []
-author:
-  - Bedplate maintainers
+extends_documentation_fragment:
+  - bedplate.metal.component
+  - bedplate.metal.component.apt
+author: The Bedplate authors
 """
 
 EXAMPLES = r"""
@@ -99,18 +88,18 @@ problems:
 
 from typing import Any
 
-from ansible_collections.bedplate.metal.plugins.module_utils.ansible_component import run_component
+from ansible_collections.bedplate.metal.plugins.module_utils.ansible_component import LOCK_TIMEOUT_OPTION, run_component
 from ansible_collections.bedplate.metal.plugins.module_utils.kernel import Kernel, KernelDesired, check_name
 from ansible_collections.bedplate.metal.plugins.module_utils.kernel_state import normal
 
-ARGUMENTS: dict[str, Any] = {
+ARGUMENT_SPEC: dict[str, Any] = {
     "modules": {"type": "list", "elements": "str", "default": []},
     "sysctl": {"type": "dict", "default": {}},
     "swap": {"type": "str", "choices": ["off", "keep"], "default": "off"},
     "limits": {"type": "dict", "default": {}},
     "hold_unattended": {"type": "list", "elements": "str", "default": []},
     "packages": {"type": "list", "elements": "str", "default": []},
-    "lock_timeout_seconds": {"type": "int", "default": 300},
+    "lock_timeout_seconds": LOCK_TIMEOUT_OPTION,
 }
 
 
@@ -132,7 +121,7 @@ def build_desired(parameters: dict[str, Any]) -> KernelDesired:
 
 def main() -> None:
     """Run the component."""
-    run_component(Kernel(), ARGUMENTS, build_desired)
+    run_component(Kernel(), ARGUMENT_SPEC, build_desired)
 
 
 if __name__ == "__main__":

@@ -69,40 +69,15 @@ options:
     description: More flags of kubelet, by name without dashes.
     type: dict
     default: {}
-  proxy:
-    description: Proxy in kubelet's environment.
-    type: dict
-    suboptions:
-      http:
-        description: URL for http.
-        type: str
-      https:
-        description: URL for https.
-        type: str
-      no_proxy:
-        description: Names, domains, addresses and ranges reached directly.
-        type: list
-        elements: str
-        default: []
   runtime_endpoint:
     description: Socket crictl talks to.
     type: str
     default: unix:///run/containerd/containerd.sock
-  lock_timeout_seconds:
-    description: How long to wait for apt's locks.
-    type: int
-    default: 300
-  in_service:
-    description: Whether the node carries work; then only what leaves pods running is applied.
-    type: bool
-    default: false
-  allow:
-    description: Effects permitted by a flag, for example C(drain).
-    type: list
-    elements: str
-    default: []
-author:
-  - Bedplate maintainers
+extends_documentation_fragment:
+  - bedplate.metal.component
+  - bedplate.metal.component.apt
+  - bedplate.metal.component.proxy
+author: The Bedplate authors
 """
 
 EXAMPLES = r"""
@@ -140,14 +115,18 @@ import ipaddress
 import re
 from typing import Any
 
-from ansible_collections.bedplate.metal.plugins.module_utils.ansible_component import run_component
+from ansible_collections.bedplate.metal.plugins.module_utils.ansible_component import (
+    LOCK_TIMEOUT_OPTION,
+    PROXY_OPTION,
+    run_component,
+)
 from ansible_collections.bedplate.metal.plugins.module_utils.kubeadm import CRI_SOCKET
 from ansible_collections.bedplate.metal.plugins.module_utils.kubelet import Desired, Kubelet
 from ansible_collections.bedplate.metal.plugins.module_utils.kubelet_config import check_fragments
 
 OWN_FLAGS = {"config-dir": "dropins", "node-ip": "node_ip", "config": "dropins", "container-runtime-endpoint": "dropins"}
 
-ARGUMENTS: dict[str, Any] = {
+ARGUMENT_SPEC: dict[str, Any] = {
     "version": {"type": "str", "required": True},
     "cri_tools_version": {"type": "str"},
     "cni_plugins_version": {"type": "str"},
@@ -160,17 +139,9 @@ ARGUMENTS: dict[str, Any] = {
     },
     "dropins": {"type": "dict", "default": {}},
     "extra_args": {"type": "dict", "default": {}},
-    "proxy": {
-        "type": "dict",
-        "apply_defaults": True,
-        "options": {
-            "http": {"type": "str", "no_log": True},
-            "https": {"type": "str", "no_log": True},
-            "no_proxy": {"type": "list", "elements": "str", "default": []},
-        },
-    },
+    "proxy": PROXY_OPTION,
     "runtime_endpoint": {"type": "str", "default": CRI_SOCKET},
-    "lock_timeout_seconds": {"type": "int", "default": 300},
+    "lock_timeout_seconds": LOCK_TIMEOUT_OPTION,
 }
 
 
@@ -224,7 +195,7 @@ def _argument(name: str, value: Any) -> str:
 
 def main() -> None:
     """Run the component."""
-    run_component(Kubelet(), ARGUMENTS, build_desired)
+    run_component(Kubelet(), ARGUMENT_SPEC, build_desired)
 
 
 if __name__ == "__main__":

@@ -28,7 +28,7 @@ options:
     description: By node, the dicts labels and node_restriction_labels and the list taints; further keys are ignored.
     type: dict
     required: true
-author: Bedplate contributors
+author: The Bedplate authors
 """
 
 EXAMPLES = r"""

@@ -99,17 +99,9 @@ options:
     description: Whether a host without Kubernetes state must have Kubernetes' ports free.
     type: bool
     default: true
-  in_service:
-    description: Whether the node carries work.
-    type: bool
-    default: false
-  allow:
-    description: Effects permitted by a flag.
-    type: list
-    elements: str
-    default: []
-author:
-  - Bedplate maintainers
+extends_documentation_fragment:
+  - bedplate.metal.component
+author: The Bedplate authors
 """
 
 EXAMPLES = r"""
@@ -158,7 +150,7 @@ from ansible_collections.bedplate.metal.plugins.module_utils.preflight_facts imp
 
 DISTRIBUTIONS = ["debian-12", "debian-13", "ubuntu-22.04", "ubuntu-24.04"]
 
-ARGUMENTS: dict[str, Any] = {
+ARGUMENT_SPEC: dict[str, Any] = {
     "requirements": {
         "type": "dict",
         "apply_defaults": True,
@@ -232,7 +224,7 @@ def main() -> None:
     def returns(outcome: Outcome) -> dict[str, Any]:
         return {"observed": public_facts(outcome.observed, node_ip(outcome.observed, desired[0]))}
 
-    run_component(Preflight(), ARGUMENTS, build, returns=returns)
+    run_component(Preflight(), ARGUMENT_SPEC, build, returns=returns)
 
 
 if __name__ == "__main__":

@@ -73,36 +73,11 @@ options:
         description: Certificate in PEM form.
         type: str
         required: true
-  proxy:
-    description: Proxy for apt and for login shells.
-    type: dict
-    suboptions:
-      http:
-        description: URL for http.
-        type: str
-      https:
-        description: URL for https.
-        type: str
-      no_proxy:
-        description: Names, C(.domains), addresses and ranges reached directly. Entries of the host's own files are kept too.
-        type: list
-        elements: str
-        default: []
-  lock_timeout_seconds:
-    description: How long to wait for apt's locks.
-    type: int
-    default: 300
-  in_service:
-    description: Whether the node carries work.
-    type: bool
-    default: false
-  allow:
-    description: Effects permitted by a flag.
-    type: list
-    elements: str
-    default: []
-author:
-  - Bedplate maintainers
+extends_documentation_fragment:
+  - bedplate.metal.component
+  - bedplate.metal.component.apt
+  - bedplate.metal.component.proxy
+author: The Bedplate authors
 """
 
 EXAMPLES = r"""
@@ -138,7 +113,11 @@ problems:
 
 from typing import Any
 
-from ansible_collections.bedplate.metal.plugins.module_utils.ansible_component import run_component
+from ansible_collections.bedplate.metal.plugins.module_utils.ansible_component import (
+    LOCK_TIMEOUT_OPTION,
+    PROXY_OPTION,
+    run_component,
+)
 from ansible_collections.bedplate.metal.plugins.module_utils.core import BedplateError
 from ansible_collections.bedplate.metal.plugins.module_utils.proxy import Proxy
 from ansible_collections.bedplate.metal.plugins.module_utils.repositories import Repositories, RepositoriesDesired
@@ -150,7 +129,7 @@ from ansible_collections.bedplate.metal.plugins.module_utils.repositories_files 
     pem_body,
 )
 
-ARGUMENTS: dict[str, Any] = {
+ARGUMENT_SPEC: dict[str, Any] = {
     "apt": {
         "type": "list",
         "elements": "dict",
@@ -170,16 +149,8 @@ ARGUMENTS: dict[str, Any] = {
         "default": [],
         "options": {"name": {"type": "str", "required": True}, "pem": {"type": "str", "required": True}},
     },
-    "proxy": {
-        "type": "dict",
-        "apply_defaults": True,
-        "options": {
-            "http": {"type": "str", "no_log": True},
-            "https": {"type": "str", "no_log": True},
-            "no_proxy": {"type": "list", "elements": "str", "default": []},
-        },
-    },
-    "lock_timeout_seconds": {"type": "int", "default": 300},
+    "proxy": PROXY_OPTION,
+    "lock_timeout_seconds": LOCK_TIMEOUT_OPTION,
 }
 
 
@@ -211,7 +182,7 @@ def build_desired(parameters: dict[str, Any]) -> RepositoriesDesired:
 
 def main() -> None:
     """Run the component."""
-    run_component(Repositories(), ARGUMENTS, build_desired)
+    run_component(Repositories(), ARGUMENT_SPEC, build_desired)
 
 
 if __name__ == "__main__":

@@ -50,7 +50,7 @@ options:
     description: The pool's upgrade data.
     type: dict
     default: {}
-author: Bedplate contributors
+author: The Bedplate authors
 """
 
 EXAMPLES = r"""

@@ -37,7 +37,7 @@ options:
     description: The pool's upgrade data (canary, waves, max_unavailable, failure_budget).
     type: dict
     default: {}
-author: Bedplate contributors
+author: The Bedplate authors
 """
 
 EXAMPLES = r"""

@@ -22,7 +22,7 @@ options:
     type: str
     choices: [create, change, upgrade, remove, recover, reset, exit]
     default: create
-author: Bedplate contributors
+author: The Bedplate authors
 """
 
 EXAMPLES = r"""

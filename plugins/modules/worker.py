@@ -1,3 +1,4 @@
+#!/usr/bin/python
 # SPDX-License-Identifier: Apache-2.0
 """Joins a host to the cluster as a worker."""
 
@@ -60,16 +61,9 @@ options:
     description: How long kubeadm may take.
     type: int
     default: 600
-  in_service:
-    description: Whether the node carries work; then only changes without effects are applied.
-    type: bool
-    default: false
-  allow:
-    description: Effects permitted by an explicit flag.
-    type: list
-    elements: str
-    default: []
-author: Bedplate contributors
+extends_documentation_fragment:
+  - bedplate.metal.component
+author: The Bedplate authors
 """
 
 EXAMPLES = r"""
