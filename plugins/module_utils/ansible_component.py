@@ -51,8 +51,10 @@ def run_component(
     policy = Policy(module.check_mode, parameters.pop("in_service"), frozenset(parameters.pop("allow")))
     try:
         outcome = execute(component, host or LocalHost(), build_desired(parameters), policy)
-    except (BedplateError, ValueError, OSError) as error:
+    except (BedplateError, ValueError) as error:
         module.fail_json(msg=f"{component.name}: {error}", changes=[], deferred=[], problems=[])
+    except OSError as error:
+        module.fail_json(msg=f"{component.name}: {os_error_message(error)}", changes=[], deferred=[], problems=[])
     results = outcome_results(component, outcome)
     for problem in outcome.problems:
         if problem.severity == "warning":
@@ -75,6 +77,15 @@ def outcome_results(component: Component[Any, Any], outcome: Outcome) -> dict[st
         "problems": [p.public() for p in outcome.problems],
         "diff": [change_diff(c) for c in outcome.changes],
     }
+
+
+def os_error_message(error: OSError) -> str:
+    """Explain what the host's file system refused."""
+    what = f"file {error.filename}" if error.filename else "file system"
+    return (
+        f"{what}: found it refused ({error.strerror or error}); wanted to read or write it. "
+        "Next: free space or correct permissions on the host, then repeat"
+    )
 
 
 def problems_message(name: str, problems: list[Problem]) -> str:
