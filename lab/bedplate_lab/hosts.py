@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import hashlib
 import resource
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -163,8 +163,7 @@ def _runs(podman: Podman, host: Host) -> bool:
     return container is not None and container.running
 
 
-def _side_by_side(hosts: Sequence[Host], work: object) -> None:
-    assert callable(work)
+def _side_by_side(hosts: Sequence[Host], work: Callable[[Host], object]) -> None:
     if not hosts:
         return
     failures: list[str] = []

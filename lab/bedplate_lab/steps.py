@@ -43,7 +43,6 @@ class Steps:
         self.started = time.monotonic()
         self._running: list[Step] = []
         self._lock = threading.RLock()
-        self._live: Live | None = None
         self._spinner = Spinner("dots")
 
     @contextlib.contextmanager
@@ -52,12 +51,8 @@ class Steps:
         if not self.console.is_terminal:
             yield
             return
-        with Live(console=self.console, get_renderable=self._table, refresh_per_second=8, transient=True) as live:
-            self._live = live
-            try:
-                yield
-            finally:
-                self._live = None
+        with Live(console=self.console, get_renderable=self._table, refresh_per_second=8, transient=True):
+            yield
 
     @contextlib.contextmanager
     def step(self, title: str) -> Iterator[Report]:

@@ -16,7 +16,6 @@ from ansible_collections.bedplate.metal.plugins.plugin_utils.site.validate impor
 class ActionModule(ActionBase):
     """The action ``bedplate.metal.site``. Option: purpose, what the playbook is about to do."""
 
-    TRANSFERS_FILES = False
     _requires_connection = False
     _supports_check_mode = True
     _VALID_ARGS = frozenset(("purpose",))

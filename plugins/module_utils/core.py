@@ -176,7 +176,8 @@ def restart_service(host: Host, service: str) -> None:
         journal = host.run(["journalctl", "-u", service, "-n", "15", "--no-pager", "-o", "cat"]).out.strip()
         raise BedplateError(
             f"service {service}: found {state or 'no answer'} after a restart; wanted active. "
-            f"{result.err.strip()}\nlast journal lines:\n{journal}"
+            f"{result.err.strip()}\nlast journal lines:\n{journal}\n"
+            f"Next: correct what the journal names (journalctl -u {service} on the host), then repeat"
         )
 
 
@@ -212,7 +213,10 @@ def execute(component: Component[Desired, Observed], host: Host, desired: Desire
     remaining = [c for c in component.plan(observed, desired).changes if c.what not in expected]
     if remaining:
         lines = "\n".join(f"  {c.what}: found {c.public()['before']!r}, wanted {c.public()['after']!r}" for c in remaining)
-        raise BedplateError(f"applied, yet still different when observed again:\n{lines}")
+        raise BedplateError(
+            f"applied, yet still different when observed again:\n{lines}\n"
+            "Next: see what else on the host changes these things (another tool, a boot script), then repeat"
+        )
     return Outcome(now, deferred, list(plan.problems), observed)
 
 

@@ -29,7 +29,6 @@ class Upgrade:
     waves: Sequence[str] = ("100%",)
     max_unavailable: str = "1"
     failure_budget: int = 0
-    drain_timeout_seconds: int = 1800
 
     @classmethod
     def of(cls, data: Mapping[str, Any]) -> Upgrade:

@@ -26,14 +26,12 @@ class Place:
 
     file: path as the operator would type it. line: counted from 1.
     raw: a scalar's own text (None for a mapping or a list); quoted: it stands in quotes or in a block.
-    opaque: its value cannot be known from the file (encrypted).
     """
 
     file: str
     line: int
     raw: str | None = None
     quoted: bool = False
-    opaque: bool = False
 
 
 @dataclass(frozen=True)

@@ -66,11 +66,6 @@ HIDDEN = _Shown("(hidden)")
 MISSING = _Shown("(missing)")
 
 
-def as_written(text: str) -> str:
-    """Mark a text as fit for a message."""
-    return _Shown(text)
-
-
 def resolve(variable: Variable, host: str | None, resolver: Resolver | None) -> Resolved:
     """Resolve every template in a variable as the given host sees it. Without a resolver templates stay unknown."""
     result = Resolved(variable.name, None, variable.places)

@@ -102,7 +102,7 @@ class _Walk:
             return self._collection(node, path)
         raw, quoted = str(node.value), bool(node.style)
         if node.tag in VAULT_TAGS:
-            self.places[path] = Place(self.file, line, None, True, opaque=True)
+            self.places[path] = Place(self.file, line, None, True)
             return ENCRYPTED
         self.places[path] = Place(self.file, line, raw, quoted)
         if node.tag == "!unsafe":
