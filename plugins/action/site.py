@@ -35,6 +35,8 @@ class ActionModule(ActionBase):
             lines = "\n".join(f"  {problem}" for problem in found.errors)
             count = len(found.errors)
             result["failed"] = True
+            if not count:
+                lines = "\n".join(f"  {problem}" for problem in found.warnings)
             result["msg"] = f"the site's data has {count} error{'s' if count != 1 else ''}; no host was contacted:\n{lines}"
         else:
             set_host_variables(self, result, {"bedplate": found.bedplate})

@@ -96,6 +96,13 @@ class LocalHost:
 
     def write(self, path: str, text: str, mode: int = 0o644) -> None:
         """See :meth:`Host.write`."""
+        try:
+            self._write(path, text, mode)
+        except OSError as error:  # that of a full disk names no file, others the temporary one
+            raise OSError(error.errno, error.strerror, path) from error
+
+    @staticmethod
+    def _write(path: str, text: str, mode: int) -> None:
         directory = os.path.dirname(path)
         os.makedirs(directory, exist_ok=True)
         if os.path.ismount(path):  # a file bind-mounted into a container cannot be replaced, only rewritten

@@ -155,6 +155,9 @@ def _endpoint(found: Gathered, ranges: list[Range]) -> None:
     if inside is not None:
         rule = f"lies in the {inside} (network.{inside.kind}[{inside.index}]); nodes could not reach it"
         found.problem("cluster", path, text, rule)
+    worker = next((h for h in found.hosts.values() if h.kind == "worker" and text in _addresses(h)), None)
+    if worker is not None:
+        found.problem("cluster", path, text, f"is the address of the worker {worker.name}, which has no API server")
     control_planes = found.control_planes()
     owner = next((h for h in control_planes if text in _addresses(h)), None)
     if owner is not None and len(control_planes) > 1:

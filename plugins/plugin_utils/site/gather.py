@@ -81,6 +81,10 @@ class Gathered:
         """Return the control-plane hosts in the order written."""
         return [host for host in self.hosts.values() if host.kind == "control-plane"]
 
+    def complete(self) -> bool:
+        """Tell whether everything of the site could be read; encrypted values need their password."""
+        return set(SECTIONS) <= set(self.sections) and all(pool.spec for pool in self.pools.values() if pool.written is not None)
+
     def site(self) -> Site:
         """Return the typed site; only for a site without errors."""
         return Site.model_construct(**self.sections)
@@ -122,6 +126,8 @@ def _sections(found: Gathered, host: str | None, resolver: Resolver | None) -> N
         found.problems.extend(problems)
         if model is not None or (resolved.value is None and not problems):
             found.sections[name] = model
+        elif not problems:
+            found.problems.append(resolved.unread())
     found.problems.extend(older.misplaced(everyone))
 
 
@@ -217,6 +223,8 @@ def _pool_specs(found: Gathered, resolver: Resolver | None) -> None:
             continue
         pool.written = resolve(variable, pool.hosts[0] if pool.hosts else None, resolver)
         pool.spec, problems = check(pool.written, adapter)
+        if pool.spec is None and not problems:
+            problems = [pool.written.unread()]
         for p in problems:
             found.problems.append(SiteProblem(p.place, f"{pool.name}.{p.key}", p.value, p.rule, p.severity))
 

@@ -13,7 +13,7 @@ from typing import Any
 from ansible_collections.bedplate.metal.plugins.module_utils.kubeadm import API_PORT, API_VERSION, CRI_SOCKET
 
 from .model import Site
-from .types import address_or_none
+from .types_host import certificate_name
 from .versions import UPSTREAM_REGISTRY, Versions
 
 DNS_INDEX = 10
@@ -38,10 +38,8 @@ def certificate_names(site: Site, endpoint_address: str | None) -> list[str]:
     for text in (site.cluster.endpoint.name, endpoint_address, *site.cluster.extra_sans):
         if not text:
             continue
-        bare = text.strip().removeprefix("[").removesuffix("]").rstrip(".").lower()
-        address = address_or_none(bare)
-        name = str(address) if address else bare
-        if name and name not in names:
+        name = certificate_name(text)
+        if name not in names:
             names.append(name)
     return names
 

@@ -12,9 +12,9 @@ from pydantic import Field
 
 from .model_cluster import Cluster, KubeletSettings, KubeProxySettings, Network
 from .model_host import ContainerRuntime, Kernel, Packages, Preflight, Registry, Time
-from .types import Label, LabelValue, Quantity, Shape, Text, Url
+from .types import Label, LabelValue, Prose, Quantity, Shape, Text, Url
 
-Money = Annotated[float, Field(ge=0, strict=False)]
+Money = Annotated[float, Field(ge=0, strict=False, allow_inf_nan=False)]
 
 
 class Gate(Shape):
@@ -29,7 +29,7 @@ class Unsupported(Shape):
 
     row: Text
     """Row of the compatibility table."""
-    reason: Text
+    reason: Prose
     """Why the site runs it."""
 
 

@@ -7,7 +7,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
-from .types import DnsName, FullVersion, IpAddress, IpRange, Label, Port, Shape, Text, Url
+from .types import DnsName, EndpointName, FullVersion, IpAddress, IpRange, Label, Port, Shape, Url, Word
+from .types_host import CertificateName, Direct, ImageRegistry
 
 PodSecurityLevel = Literal["privileged", "baseline", "restricted"]
 
@@ -15,7 +16,7 @@ PodSecurityLevel = Literal["privileged", "baseline", "restricted"]
 class Endpoint(Shape):
     """How the Kubernetes API is reached, by nodes and by people."""
 
-    name: DnsName
+    name: EndpointName
     """DNS name of the API; it never changes, so that a virtual IP or a load balancer can come later."""
     port: Port = 6443
     """Port of the API at that name."""
@@ -61,13 +62,13 @@ class Cluster(Shape):
     """Kubernetes version to deploy, in quotes."""
     endpoint: Endpoint
     """The API's name, port and address."""
-    image_registry: Text = "registry.k8s.io"
+    image_registry: ImageRegistry = "registry.k8s.io"
     """Registry (and path) that Kubernetes' own images are named by."""
     control_plane_schedulable: bool = False
     """Whether ordinary pods may run on control-plane hosts."""
-    extra_sans: list[Text] = Field(default=[])
+    extra_sans: list[CertificateName] = Field(default=[])
     """More names and addresses for the API server's certificate."""
-    ignore_preflight_errors: list[Text] = Field(default=[])
+    ignore_preflight_errors: list[Word] = Field(default=[])
     """kubeadm's preflight checks, by its names, that may fail on this site's hosts."""
     audit: Audit = Audit()
     """The API server's audit log."""
@@ -82,7 +83,7 @@ class Proxy(Shape):
     """Proxy for http:// addresses."""
     https: Url | None = None
     """Proxy for https:// addresses."""
-    no_proxy: list[Text] = Field(default=[])
+    no_proxy: list[Direct] = Field(default=[])
     """More names and ranges reached directly; those of pods, Services, nodes, the endpoint and the cluster's domain are added."""
 
     @model_validator(mode="after")

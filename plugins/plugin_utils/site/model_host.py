@@ -7,9 +7,32 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, SecretStr, model_validator
 
-from .types import FileName, IpAddress, LabelValue, Pem, Shape, SigningKey, Text, Url
+from .types import FileName, IpAddress, LabelValue, Pem, Shape, SigningKey, Text, Url, Word
+from .types_host import KernelModule, Limit, PackageName, PackageVersion, RegistryName, Server, SysctlKey
 
 Distribution = Literal["debian-12", "debian-13", "ubuntu-22.04", "ubuntu-24.04"]
+LimitItem = Literal[
+    "as",
+    "core",
+    "cpu",
+    "data",
+    "fsize",
+    "locks",
+    "maxlogins",
+    "maxsyslogins",
+    "memlock",
+    "msgqueue",
+    "nice",
+    "nofile",
+    "nonewprivs",
+    "nproc",
+    "priority",
+    "rss",
+    "rtprio",
+    "sigpending",
+    "stack",
+]
+"""Items of limits.conf(5)."""
 
 
 class Repository(Shape):
@@ -19,12 +42,21 @@ class Repository(Shape):
     """Short name; the source's file is /etc/apt/sources.list.d/bedplate-<name>.sources."""
     uris: Annotated[list[Url], Field(min_length=1)]
     """Where the repository is."""
-    suites: Annotated[list[Text], Field(min_length=1)]
+    suites: Annotated[list[Word], Field(min_length=1)]
     """Suites, for example [bookworm]; a flat repository has ["/"]."""
-    components: list[Text] = Field(default=[])
+    components: list[Word] = Field(default=[])
     """Components, for example [main]; none for a flat repository."""
     signing_key: SigningKey
     """The public key the repository is signed with, ASCII-armoured."""
+
+    @model_validator(mode="after")
+    def _layout(self) -> Repository:
+        flat = [suite for suite in self.suites if suite.endswith("/")]
+        if flat and (self.components or len(flat) < len(self.suites)):
+            raise ValueError(f"suite {flat[0]} ends in a slash: such a flat repository has no components and no other suites")
+        if not flat and not self.components:
+            raise ValueError("needs components, or a suite that ends in a slash (a flat repository)")
+        return self
 
 
 class Authority(Shape):
@@ -45,7 +77,7 @@ class Packages(Shape):
     """Use these repositories alone; sources found on the host are set aside."""
     authorities: list[Authority] = Field(default=[])
     """Certificate authorities of repositories, registries and proxies."""
-    kubernetes_revision: Text = "1.1"
+    kubernetes_revision: PackageVersion = "1.1"
     """Package revision behind Kubernetes' version (1.36.3-1.1 at pkgs.k8s.io)."""
 
 
@@ -75,7 +107,7 @@ class Mirror(Shape):
 class Registry(Shape):
     """An upstream image registry and the mirrors tried in its place."""
 
-    host: Text
+    host: RegistryName
     """Name of the registry as images are named by it, for example docker.io."""
     mirrors: Annotated[list[Mirror], Field(min_length=1)]
     """Mirrors in the order they are tried."""
@@ -86,7 +118,7 @@ class Registry(Shape):
 class Time(Shape):
     """The hosts' clock."""
 
-    servers: list[Text] = Field(default=[])
+    servers: list[Server] = Field(default=[])
     """NTP servers (names or addresses) the offset is measured against; none: it is not measured."""
     max_offset_seconds: Annotated[int, Field(ge=1)] = 5
     """Largest offset accepted before a host joins."""
@@ -97,11 +129,11 @@ class Time(Shape):
 class ContainerRuntime(Shape):
     """containerd."""
 
-    package: Text = "containerd"
+    package: PackageName = "containerd"
     """Package that brings containerd (containerd.io in Docker's repository)."""
-    version: Text | None = None
+    version: PackageVersion | None = None
     """Exact package version, in quotes; left out, the repository's candidate."""
-    runc_package: Text | None = "runc"
+    runc_package: PackageName | None = "runc"
     """Package that brings runc; null where containerd's package carries it."""
     rdma_memlock: Text = "infinity"
     """Locked memory (infinity or bytes) of containerd and its containers in pools with an RDMA fabric."""
@@ -114,15 +146,15 @@ class ContainerRuntime(Shape):
 class Kernel(Shape):
     """The hosts' kernel."""
 
-    modules: list[Text] = Field(default=[])
+    modules: list[KernelModule] = Field(default=[])
     """More modules to load, now and at boot (overlay and br_netfilter are loaded anyway)."""
-    sysctl: dict[str, int | str] = Field(default={})
+    sysctl: dict[SysctlKey, int | Text] = Field(default={})
     """More kernel parameters; they win over Bedplate's."""
     swap: Literal["off", "keep"] = "off"
     """off (in quotes): no swap, now and after a reboot."""
-    limits: dict[str, Any] = Field(default={})
+    limits: dict[LimitItem, Limit] = Field(default={})
     """Limits of login sessions (limits.conf items), for example {memlock: unlimited}."""
-    packages: list[Text] = Field(default=[])
+    packages: list[PackageName] = Field(default=[])
     """More packages every host gets."""
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from .inventory import Variable
 from .model import SECTIONS
-from .problem import SiteProblem, shown_value, suggestion
+from .problem import SiteProblem, shown_value, suggestion, without_credentials
 from .resolve import HIDDEN, Resolved
 
 OLDER_REGISTRY_VARIABLES = (
@@ -122,6 +122,6 @@ def _first_url(value: Any) -> str | None:
 
 
 def _new_shape(host: str | None, url: str | None) -> str:
-    mirror = url or "https://mirror.example.com"
+    mirror = without_credentials(url) if url else "https://mirror.example.com"
     shape = f"{{url: {mirror}, ca: PEM, username: USER, password: PASSWORD}}"
     return f"registries: [{{host: {host or 'docker.io'}, mirrors: [{shape}]}}]"

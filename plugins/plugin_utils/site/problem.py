@@ -45,7 +45,8 @@ class SiteProblem:
     severity: str = ERROR
 
     def __str__(self) -> str:
-        return f"{self.place.file}:{self.place.line}: {self.key} = {self.value}: {self.rule}"
+        text = f"{self.place.file}:{self.place.line}: {self.key} = {self.value}: {self.rule}"
+        return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
     def public(self) -> dict[str, Any]:
         """Return the finding as JSON types: file, line, key, value, rule, severity."""
@@ -78,10 +79,15 @@ def shown_value(value: Any) -> str:
     if value is True or value is False:
         return str(value).lower()
     text = " ".join(str(value).split()) if isinstance(value, str) else str(value)
-    text = re.sub(r"://[^/@\s]+@", "://(hidden)@", text)
+    text = without_credentials(text, "(hidden)@")
     if text == "":
         return '""'
     return text if len(text) <= SHOWN_VALUE_CHARACTERS else text[:SHOWN_VALUE_CHARACTERS] + "…"
+
+
+def without_credentials(text: str, instead: str = "") -> str:
+    """Return a text with the user and password of its URLs replaced; a password may hold any character but a space or a quote."""
+    return re.sub(r"://[^\s'\"]*@", f"://{instead}", text)
 
 
 def _without_secrets(value: Any) -> Any:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from .inventory import Variable
-from .problem import Place, SiteProblem, dotted, shown_value
+from .problem import WARNING, Place, SiteProblem, dotted, shown_value
 from .yamlfile import Opaque, Path
 
 
@@ -52,6 +52,12 @@ class Resolved:
         if path in self.templated and place.raw:
             shown = f"{shown} (from {shown_value(place.raw)})"
         return SiteProblem(place, dotted((self.name, *path)), shown, rule, severity)
+
+    def unread(self) -> SiteProblem:
+        """Return the finding that a value that cannot be had keeps the variable from being used."""
+        paths = ", ".join(sorted(dotted((self.name, *path)) for path in self.unknown))
+        rule = "cannot be checked without the vault's password (--vault-password-file); until then nothing can be made of it"
+        return SiteProblem(self.place(()), paths, HIDDEN, rule, WARNING)
 
     def is_unknown(self, path: Path) -> bool:
         """Tell whether a path lies at or below a value that is not known."""

@@ -82,19 +82,51 @@ def _address(text: str) -> str:
     found = address_or_none(text)
     if found is None:
         raise ValueError("must be an IP address, for example 10.0.0.11 or fd00::11")
+    if special := _special(found):
+        raise ValueError(f"is a {special} address, which no other host can reach")
     return str(found)
+
+
+def _special(found: Address | Network) -> str:
+    """Return what kind of address or range cannot be a host's in a network; "" for an ordinary one."""
+    kinds = {
+        "loopback": found.is_loopback,
+        "link-local": found.is_link_local,
+        "multicast": found.is_multicast,
+        "unspecified": found.is_unspecified,
+    }
+    return next((kind for kind, is_one in kinds.items() if is_one), "")
+
+
+def _endpoint_name(text: str) -> str:
+    if text == "localhost" or text.endswith(".localhost"):
+        raise ValueError("means every host itself; give the API a name of its own")
+    return text
+
+
+def _one_line(text: str) -> str:
+    if not text.isprintable():
+        raise ValueError("must be one line without control characters")
+    return text
+
+
+def _word(text: str) -> str:
+    if not text.isprintable() or any(character.isspace() for character in text):
+        raise ValueError("must be one word, without spaces")
+    return text
 
 
 def _range(text: str) -> str:
     try:
-        return str(ipaddress.ip_network(text))
-    except ValueError:
-        pass
-    try:
         meant = ipaddress.ip_network(text, strict=False)
     except ValueError:
         raise ValueError("must be a range of addresses, for example 10.244.0.0/16 or fd00:10:244::/56") from None
-    raise ValueError(f"has bits set behind its prefix length; the range it lies in is {meant}")
+    if special := _special(meant):
+        raise ValueError(f"is a range of {special} addresses, which no host or pod can be reached at")
+    try:
+        return str(ipaddress.ip_network(text))
+    except ValueError:
+        raise ValueError(f"has bits set behind its prefix length; the range it lies in is {meant}") from None
 
 
 def _url(text: str) -> str:
@@ -141,7 +173,7 @@ def _path(text: str) -> str:
 
 
 def _version(text: str) -> str:
-    if not re.fullmatch(r"\d+\.\d+\.\d+", text):
+    if not re.fullmatch(r"[0-9]+\.[0-9]+\.[0-9]+", text):
         raise ValueError('must be a full version of three numbers without a "v", for example "1.36.3"')
     return text
 
@@ -181,7 +213,10 @@ FileName = Annotated[str, AfterValidator(_file_name)]
 Quantity = Annotated[str, AfterValidator(_quantity)]
 AbsolutePath = Annotated[str, AfterValidator(_path)]
 FullVersion = Annotated[str, AfterValidator(_version)]
-Text = Annotated[str, Field(min_length=1)]
+Prose = Annotated[str, Field(min_length=1)]
+Text = Annotated[str, Field(min_length=1), AfterValidator(_one_line)]
+Word = Annotated[str, Field(min_length=1), AfterValidator(_word)]
+EndpointName = Annotated[str, AfterValidator(_name), AfterValidator(_endpoint_name)]
 Port = Annotated[int, Field(ge=1, le=65535)]
 Percent = Annotated[str, AfterValidator(_percent)]
 CountOrPercent = Annotated[

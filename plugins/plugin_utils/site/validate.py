@@ -18,7 +18,7 @@ from .versions import Versions, load_versions
 
 @dataclass(frozen=True)
 class Validation:
-    """The findings, and the fact ``bedplate`` (None when anything is wrong)."""
+    """The findings, and the fact ``bedplate`` (None when anything is wrong or cannot be read)."""
 
     problems: list[SiteProblem]
     bedplate: dict[str, Any] | None
@@ -46,4 +46,4 @@ def validate(
     check_site(found, versions, purpose)
     problems = in_order(found.problems)
     wrong = any(problem.severity == ERROR for problem in problems)
-    return Validation(problems, None if wrong else derive(found, versions))
+    return Validation(problems, None if wrong or not found.complete() else derive(found, versions))
