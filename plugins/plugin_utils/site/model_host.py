@@ -162,7 +162,7 @@ class Preflight(Shape):
     """What a host must have before anything changes on it."""
 
     min_disk_bytes: Annotated[int, Field(ge=0)] = 20_000_000_000
-    """Free space wanted below /var."""
+    """Free space wanted below /var/lib on a host that is not a node yet."""
     min_memory_bytes: Annotated[int, Field(ge=0)] = 1_800_000_000
     """Memory wanted (kubeadm's own limit for a control plane is 1.7 GB)."""
     distributions: Annotated[list[Distribution], Field(min_length=1)] = Field(
