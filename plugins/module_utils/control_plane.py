@@ -22,7 +22,7 @@ from .control_plane_files import (
     complete_cluster,
 )
 from .control_plane_operations import API_SERVER, Init, Join, Reconfigure, Remember, Upgrade, restart_api_server
-from .core import DRAIN, UNKNOWN, Change, Component, Plan, Problem, Record
+from .core import DRAIN, UNKNOWN, Change, Component, Plan, Problem
 from .host import Host
 from .kubeadm import INITIALISED, INITIALISING, JOINED, JOINING
 from .operations import WriteFile, file_change
@@ -117,7 +117,7 @@ class ControlPlane(Component[ControlPlaneDesired, ControlPlaneObserved]):
 
     def observe(self, host: Host, desired: ControlPlaneDesired) -> ControlPlaneObserved:
         """See :class:`Component`. The API is asked only where our record does not tell already."""
-        data = Record.load(host, self.name).data
+        data = kubeadm.recorded(host, self.name)
         manifests = tuple(pod for pod in STATIC_PODS if host.exists(f"{kubeadm.MANIFESTS}/{pod}.yaml"))
         admin = host.exists(kubeadm.ADMIN_CONF)
         answers = False
@@ -236,7 +236,7 @@ def plan_kubeadm(observed: ControlPlaneObserved, desired: ControlPlaneDesired) -
             first = kubeadm.init_configuration(desired.node_name, desired.init, token, ignore)
             return desired.documents(desired.configuration, first)
 
-        operation = Init(text, desired.configuration, desired.timeout_seconds)
+        operation = Init(text, desired.configuration, desired.timeout_seconds, resumed=observed.state == UNFINISHED)
         return Change("control plane", before, INITIALISED, frozenset(), operation)
     skip = ("kubelet-start",) if observed.kubelet_conf and observed.kubelet_configured else ()
     return Change("control plane", before, JOINED, frozenset(), Join(desired, ignore, skip))

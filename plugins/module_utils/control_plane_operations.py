@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 API_SERVER = "kube-apiserver"
 COMPONENT = "control_plane"
 ANSWER_TIMEOUT_SECONDS = 180
+KUBECTL = ("kubectl", "--kubeconfig", kubeadm.ADMIN_CONF, "--request-timeout=10s")
 
 
 @dataclass(frozen=True)
@@ -38,10 +39,14 @@ class Init:
     text: Callable[[str], str] = field(repr=False)
     configuration: Mapping[str, Any] = field(repr=False)
     timeout_seconds: float
+    resumed: bool = False
 
     def perform(self, host: Host) -> None:
         """Run it to its end and see that the API answers."""
         Remember({"phase": kubeadm.INITIALISING, "configuration": self.configuration}).perform(host)
+        if self.resumed:
+            # kubeadm takes a DNS that is there for an old one to migrate, and knows only versions older than itself.
+            host.run([*KUBECTL, "--namespace", "kube-system", "delete", "deployment", "coredns", "--ignore-not-found"])
         token = kubeadm.new_token()
         kubeadm.run_kubeadm(
             host,
@@ -52,15 +57,8 @@ class Init:
             next_step="correct what it names and repeat the run: it goes on with the same keys",
         )
         wait_for_api(host)
-        secret = [
-            "--namespace",
-            "kube-system",
-            "delete",
-            "secret",
-            f"bootstrap-token-{token.split('.')[0]}",
-            "--ignore-not-found",
-        ]
-        host.run(["kubectl", "--kubeconfig", kubeadm.ADMIN_CONF, *secret])
+        secret = f"bootstrap-token-{token.split('.')[0]}"
+        host.run([*KUBECTL, "--namespace", "kube-system", "delete", "secret", secret, "--ignore-not-found"])
         Remember({"phase": kubeadm.INITIALISED}).perform(host)
 
 

@@ -10,7 +10,7 @@ import string
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Optional
 
-from .core import BedplateError, Change
+from .core import BedplateError, Change, Record
 from .host import Host
 from .operations import RemoveFile
 
@@ -29,10 +29,14 @@ CRI_SOCKET = "unix:///run/containerd/containerd.sock"
 RUN_DIRECTORY = "/run/bedplate"
 CONFIGURATION = f"{RUN_DIRECTORY}/kubeadm.yaml"
 """kubeadm's input, with tokens: on a tmpfs, mode 0600, only while kubeadm runs."""
+LOCK_SECONDS, LOCK_HELD = 300, 75
+LOCK = ("flock", "--wait", str(LOCK_SECONDS), "--conflict-exit-code", str(LOCK_HELD), f"{RUN_DIRECTORY}/kubeadm.lock")
+"""Runs a command once no other kubeadm of ours runs; answers LOCK_HELD when one still does after LOCK_SECONDS."""
 
 INITIALISING, INITIALISED, JOINING, JOINED = "initialising", "initialised", "joining", "joined"
 """Phases in the records of control_plane and worker."""
 UNFINISHED = (INITIALISING, JOINING)
+STILL_RUNNING = f"found another kubeadm running for {LOCK_SECONDS} s; wanted none. Next: let it end, then repeat"
 
 STATIC_POD_PORTS = {
     "kube-apiserver": (API_PORT,),
@@ -205,6 +209,19 @@ def leftover_changes(present: bool) -> list[Change]:
     return [Change(what, before, None, operation=RemoveFile(CONFIGURATION), secret=True)]
 
 
+def recorded(host: Host, component: str) -> dict[str, Any]:
+    """Return the data of a component's record, after waiting for a kubeadm that outlived the run which began it.
+
+    Only then does the host hold what that run left. Raises :class:`BedplateError` when it does not end.
+    """
+    data = Record.load(host, component).data
+    if data.get("phase") not in UNFINISHED:
+        return data
+    if host.run([*LOCK, "true"], timeout_seconds=LOCK_SECONDS + 10).rc == LOCK_HELD:
+        raise BedplateError(f"cannot go on with what a run began: {STILL_RUNNING}")
+    return Record.load(host, component).data
+
+
 def run_kubeadm(
     host: Host, arguments: Sequence[str], configuration: str, *, purpose: str, timeout_seconds: float, next_step: str
 ) -> None:
@@ -215,14 +232,11 @@ def run_kubeadm(
     """
     try:
         host.write(CONFIGURATION, configuration, 0o600)
-        lock = ["flock", "--wait", "300", "--conflict-exit-code", "75", f"{RUN_DIRECTORY}/kubeadm.lock"]
-        result = host.run([*lock, "kubeadm", *arguments, "--config", CONFIGURATION], timeout_seconds=timeout_seconds)
+        result = host.run([*LOCK, "kubeadm", *arguments, "--config", CONFIGURATION], timeout_seconds=timeout_seconds)
     finally:
         host.remove(CONFIGURATION)
-    if result.rc == 75:
-        raise BedplateError(
-            f"cannot {purpose}: found another kubeadm running for 300 s; wanted none. Next: let it end, then repeat"
-        )
+    if result.rc == LOCK_HELD:
+        raise BedplateError(f"cannot {purpose}: {STILL_RUNNING}")
     if not result.ok:
         lines = scrub(f"{result.out}\n{result.err}").strip().splitlines()
         tail = "\n".join(f"  {line}" for line in _telling(lines)[-14:])

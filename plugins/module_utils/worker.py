@@ -74,7 +74,7 @@ class Worker(Component[WorkerDesired, WorkerObserved]):
         """See :class:`Component`."""
         wanted_absent = (kubeadm.KUBELET_CONF, kubeadm.BOOTSTRAP_KUBELET_CONF, kubeadm.CA_CERTIFICATE)
         return WorkerObserved(
-            phase=Record.load(host, self.name).data.get("phase"),
+            phase=kubeadm.recorded(host, self.name).get("phase"),
             present=tuple(path for path in wanted_absent if host.exists(path)),
             client_certificate=host.exists(CLIENT_CERTIFICATE),
             kubelet_configured=host.exists(kubeadm.KUBELET_CONFIG),
