@@ -96,7 +96,7 @@ def parse_registries(raw: Any) -> tuple[Registry, ...]:
     registries: list[Registry] = []
     for index, given in enumerate(raw or ()):
         if not isinstance(given, Mapping):
-            mistakes.append(f"registries[{index}]: found {given!r}; wanted {{host: …, mirrors: [{{url: …}}]}}")
+            mistakes.append(f"registries[{index}]: found {_shown(given)}; wanted {{host: …, mirrors: [{{url: …}}]}}")
             continue
         item = _without_nulls(given)
         where = f"registries[{index}] ({item.get('host') or item.get('prefix') or item.get('name') or 'without host'})"
@@ -176,13 +176,13 @@ def _parse_mirrors(where: str, raw: Any) -> tuple[tuple[Mirror, ...], list[str]]
     if raw is None:
         return (), []
     if not isinstance(raw, (list, tuple)):
-        return (), [f"{where}.mirrors: found {raw!r}; wanted a list of {{url: …}}"]
+        return (), [f"{where}.mirrors: found {_shown(raw)}; wanted a list of {{url: …}}"]
     mirrors: list[Mirror] = []
     mistakes: list[str] = []
     for index, given in enumerate(raw):
         place = f"{where}.mirrors[{index}]"
         if not isinstance(given, Mapping):
-            mistakes.append(f"{place}: found {given!r}; wanted {{url: …}} (a bare address is an older shape)")
+            mistakes.append(f"{place}: found {_shown(given)}; wanted {{url: …}} (a bare address is an older shape)")
             continue
         item = _without_nulls(given)
         known = ("url", "ca", "override_path", "username", "password", "skip_verify")
@@ -191,7 +191,7 @@ def _parse_mirrors(where: str, raw: Any) -> tuple[tuple[Mirror, ...], list[str]]
         parts = urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
             if "url" in item or not set(item) & set(OLD_MIRROR_KEYS):
-                mistakes.append(f"{place}.url: found {url or 'nothing'}; wanted http(s)://host[:port][/path]")
+                mistakes.append(f"{place}.url: found {_shown(url) if url else 'nothing'}; wanted http(s)://host[:port][/path]")
         elif parts.username or parts.password:
             mistakes.append(f"{place}.url: found credentials in the address; wanted them as username and password")
         ca = item.get("ca")
@@ -202,6 +202,11 @@ def _parse_mirrors(where: str, raw: Any) -> tuple[tuple[Mirror, ...], list[str]]
         options = {name: item[name] for name in known[1:] if name in item}
         mirrors.append(Mirror(url.rstrip("/"), **options))
     return tuple(mirrors), mistakes
+
+
+def _shown(value: Any) -> str:
+    """Return a value as it may stand in a message: no mappings (they may hold a password), no user and password in addresses."""
+    return "a mapping" if isinstance(value, Mapping) else re.sub(r"[^/\s'\"]*@", "", repr(value))
 
 
 def _without_nulls(item: Mapping[str, Any]) -> dict[str, Any]:

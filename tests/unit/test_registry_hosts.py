@@ -92,9 +92,19 @@ def test_mistakes_and_older_shapes_are_refused_by_name(raw: Any, names: list[str
         assert name in str(caught.value)
 
 
-def test_a_password_is_never_in_the_message() -> None:
+@pytest.mark.parametrize(
+    "raw",
+    [
+        [{"host": "a", "mirrors": [{"url": "https://user:hunter2@m", "username": "u", "password": "hunter2"}]}],
+        [{"host": "a", "mirrors": [{"url": "user:hunter2@m"}]}],
+        [{"host": "a", "mirrors": {"url": "https://m", "username": "u", "password": "hunter2"}}],
+        [{"host": "a", "mirrors": ["https://user:hunter2@m"]}],
+        ["https://user:hunter2@m"],
+    ],
+)
+def test_a_password_is_never_in_the_message(raw: Any) -> None:
     with pytest.raises(ValueError) as caught:
-        parse_registries([{"host": "a", "mirrors": [{"url": "https://user:hunter2@m", "username": "u", "password": "hunter2"}]}])
+        parse_registries(raw)
     assert "hunter2" not in str(caught.value)
 
 
