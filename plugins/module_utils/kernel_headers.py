@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 from .debian_version import compare_versions
 from .host import Host
+from .packages import find_packages
 
 IMAGES = "/boot/vmlinuz-*"
 META_FLAVOURS = r"amd64|cloud-amd64|rt-amd64|generic|virtual|lowlatency|generic-hwe-\d+\.\d+|virtual-hwe-\d+\.\d+|nvidia"
@@ -36,13 +37,12 @@ def observe_kernels(host: Host, wanted: Sequence[str] = ()) -> Kernels:
     running = (host.read("/proc/sys/kernel/osrelease") or "").strip()
     installed = sort_releases([path.partition("vmlinuz-")[2] for path in host.glob(IMAGES)])
     releases = {running, *installed, *wanted} - {""}
-    query = host.run(["dpkg-query", "-W", "-f", "${Package}\\t${Version}\\t${Status}\\n", "linux-image-*"])
-    names = [line.partition("\t")[0] for line in query.out.splitlines() if line.endswith(" ok installed")]
+    images = find_packages(host, "linux-image-*")
     return Kernels(
         running,
         tuple(installed),
         frozenset(r for r in releases if host.exists(f"/lib/modules/{r}/build")),
-        tuple(n for n in names if re.fullmatch(rf"linux-image-({META_FLAVOURS})", n)),
+        tuple(n for n, state in images.items() if state.installed and re.fullmatch(rf"linux-image-({META_FLAVOURS})", n)),
     )
 
 

@@ -25,8 +25,7 @@ PROBE_TIMEOUT_SECONDS = 12.0
 """With the two seconds the host takes to give up on a process that cannot be killed, a hung nvidia-smi costs less than 15 s."""
 QUERY = "index,uuid,pci.bus_id,name,memory.total,mig.mode.current,driver_version"
 MISMATCH, LOST, NO_DRIVER = 18, 15, 9
-"""Return codes of nvidia-smi (nvidia-smi(1), "RETURN VALUE"): module and library differ; a GPU has fallen off the bus; no driver is
-loaded."""
+"""Return codes of nvidia-smi (nvidia-smi(1), "RETURN VALUE"): module and library differ; a GPU fell off the bus; no driver."""
 XID_LINES = ("journalctl", "-b", "--no-pager", "-o", "cat", "-g", "NVRM: Xid", "SYSLOG_IDENTIFIER=kernel", "-n", "200")
 APPLICATION_XIDS = frozenset({13, 31, 43, 45, 68, 94})
 """XIDs a program causes and that leave the GPU usable (NVIDIA, "XID Errors": 13 and 31 faults of the application, 43 and 45 its
