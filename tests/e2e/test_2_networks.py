@@ -11,8 +11,9 @@ import pytest
 import yaml
 from ansible.parsing.dataloader import DataLoader
 from ansible.template import Templar, trust_as_template
-from bedplate_lab.components import BY_COMPONENT, Recipe, directory, module_directory
 from kubernetes import client
+
+from bedplate_lab.components import BY_COMPONENT, Recipe, directory, module_directory
 
 from .cluster import NAMESPACE, Cluster
 from .site import ROOT

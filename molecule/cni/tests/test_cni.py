@@ -13,7 +13,7 @@ KUBECTL = "kubectl --kubeconfig /etc/kubernetes/admin.conf"
 
 def test_every_daemonset_of_the_network_is_rolled_out(host: Host) -> None:
     found = json.loads(host.check_output(f"{KUBECTL} get daemonsets -A -o json"))["items"]
-    network = [d for d in found if d["metadata"]["name"] in ("kube-flannel-ds", "kube-flannel", "kube-network-policies")]
+    network = [d for d in found if d["metadata"]["name"] in ("flannel", "kube-network-policies")]
     assert len(network) == 2, [d["metadata"]["name"] for d in found]
     for daemonset in network:
         where = f"-n {daemonset['metadata']['namespace']} daemonset/{daemonset['metadata']['name']}"
