@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 from typing import Any
 
@@ -26,17 +25,6 @@ def lab(*arguments: str, check: bool = True, seconds: float = 600) -> subprocess
 def sh(host: str, command: str, *, check: bool = True, seconds: float = 120) -> str:
     """Run a shell command as root on a host and return what it wrote on standard output."""
     return lab("ssh", host, "sudo", "sh", "-c", command, check=check, seconds=seconds).stdout
-
-
-def add(*names: str) -> dict[str, dict[str, Any]]:
-    """Boot bare hosts and return their inventory variables, rack and block included."""
-    found: dict[str, dict[str, Any]] = json.loads(lab("host", "add", *names, "--json").stdout)
-    return {name: {**variables, "rack": "r1", "topology_block": "b1"} for name, variables in found.items()}
-
-
-def remove(*names: str) -> None:
-    """Remove hosts made by :func:`add`."""
-    lab("host", "rm", *names)
 
 
 def inventory_hosts() -> dict[str, dict[str, Any]]:

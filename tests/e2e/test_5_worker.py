@@ -9,8 +9,10 @@ from typing import Any
 
 import pytest
 
-from . import hosts as lab_hosts
+from bedplate_tools.lab_site import add_hosts, remove_hosts
+
 from .cluster import Cluster, gate_proof, taints
+from .hosts import sh
 from .site import Run, Site
 
 NAME = "e1"
@@ -21,9 +23,9 @@ MOST_EXECUTED = 40
 @pytest.fixture(scope="module")
 def bigger(site: Site, scratch: Path, cluster: Cluster) -> Iterator[Site]:
     """The site with one more, bare host."""
-    yield site.adding(scratch, lab_hosts.add(NAME))
+    yield site.adding(scratch, add_hosts(NAME))
     cluster.core.delete_node(NAME)
-    lab_hosts.remove(NAME)
+    remove_hosts(NAME)
 
 
 @pytest.fixture(scope="module")
@@ -40,7 +42,7 @@ def added(bigger: Site, predicted: Run) -> Run:
 
 def test_check_mode_on_a_fresh_host_touches_nothing(bigger: Site, predicted: Run) -> None:
     assert predicted.of(NAME)["failed"] == 0
-    if not lab_hosts.sh(NAME, "ls /etc/kubernetes /var/lib/bedplate 2>/dev/null", check=False).strip():
+    if not sh(NAME, "ls /etc/kubernetes /var/lib/bedplate 2>/dev/null", check=False).strip():
         return
     pytest.fail("check mode left something on the host")
 

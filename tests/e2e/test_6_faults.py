@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from . import hosts as lab_hosts
+from bedplate_tools.lab_site import add_hosts, remove_hosts
+
 from .cluster import Cluster, gate_proof, taints
 from .hosts import sh
 from .site import Run, Site
@@ -28,10 +29,10 @@ REGISTRY_PORT = 5000
 @pytest.fixture(scope="module")
 def variables(site: Site, cluster: Cluster) -> Iterator[dict[str, Any]]:
     """The inventory variables of a fresh host."""
-    yield lab_hosts.add(NAME)[NAME]
+    yield add_hosts(NAME)[NAME]
     if cluster.node(NAME) is not None:
         cluster.core.delete_node(NAME)
-    lab_hosts.remove(NAME)
+    remove_hosts(NAME)
 
 
 @pytest.fixture(scope="module")

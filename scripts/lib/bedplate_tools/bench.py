@@ -20,6 +20,7 @@ from rich.table import Table
 
 from bedplate_tools import REPORTS, ROOT
 from bedplate_tools.lab import LAB, runs
+from bedplate_tools.lab_site import add_hosts, remove_hosts
 
 FORMAT = 1
 RUN_SECONDS = 1800
@@ -122,9 +123,7 @@ def again() -> Measured:
 
 def worker() -> Measured:
     """One bare host becomes a worker; the run is limited to it. The host and its node are removed afterwards."""
-    variables = json.loads(lab("host", "add", NEW_WORKER, "--json"))[NEW_WORKER]
-    host = {**variables, "rack": "r1", "topology_block": "b1"}
-    inventory = {"all": {"children": {"gpu_nodes": {"children": {"train": {"hosts": {NEW_WORKER: host}}}}}}}
+    inventory = {"all": {"children": {"gpu_nodes": {"children": {"train": {"hosts": add_hosts(NEW_WORKER)}}}}}}
     try:
         with tempfile.TemporaryDirectory() as directory:
             path = Path(directory, "hosts.yml")
@@ -132,7 +131,7 @@ def worker() -> Measured:
             return site("worker", "-i", str(path), "--limit", NEW_WORKER)
     finally:
         lab("kubectl", "delete", "node", NEW_WORKER, "--ignore-not-found", "--wait=false")
-        lab("host", "rm", NEW_WORKER)
+        remove_hosts(NEW_WORKER)
 
 
 SCENARIOS: dict[str, Callable[[], Measured]] = {"fresh": fresh, "again": again, "worker": worker}
