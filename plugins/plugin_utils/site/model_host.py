@@ -5,7 +5,8 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, SecretStr, model_validator
+from ansible_collections.bedplate.metal.plugins.module_utils.containerd_config import extra_settings
+from pydantic import Field, SecretStr, field_validator, model_validator
 
 from .types import FileName, IpAddress, LabelValue, Pem, Shape, SigningKey, Text, Url, Word
 from .types_host import KernelModule, Limit, PackageName, PackageVersion, RegistryName, Server, SysctlKey
@@ -141,6 +142,12 @@ class ContainerRuntime(Shape):
     """Do not lower a container's OOM score below containerd's own (machines that forbid it)."""
     extra_config: dict[str, Any] = Field(default={})
     """More of containerd's settings by dotted key; runtime. and images. stand for the CRI plugins in every version."""
+
+    @field_validator("extra_config")
+    @classmethod
+    def _extra_config(cls, value: dict[str, Any]) -> dict[str, Any]:
+        extra_settings(value)
+        return value
 
 
 class Kernel(Shape):

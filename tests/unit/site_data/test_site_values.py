@@ -27,6 +27,12 @@ ENCRYPTED = "!vault |\n      $ANSIBLE_VAULT;1.1;AES256\n      6162\n"
         ("kernel: {limits: {nofile: many}}\n", "kernel.limits.nofile", "must be a number or unlimited"),
         ("container_runtime: {package: '-o Dir=/x'}\n", "container_runtime.package", "must be the name of a Debian package"),
         ("container_runtime: {version: '2 3'}\n", "container_runtime.version", "must be a Debian package version"),
+        (
+            "container_runtime: {extra_config: {runtime.containerd.runtimes.runc.options.SystemdCgroup: false}}\n",
+            "container_runtime.extra_config",
+            "extra_config runtime.containerd.runtimes.runc.options.SystemdCgroup: this role sets it itself",
+        ),
+        ("container_runtime: {extra_config: {runtime.x: ~}}\n", "container_runtime.extra_config", ""),
         ("packages: {kubernetes_revision: '1.1 x'}\n", "packages.kubernetes_revision", "must be a Debian package version"),
         ("time: {servers: ['http://ntp']}\n", "time.servers[0]", "must be a host's name or its bare IP address"),
         ("time: {servers: ['[fd00::1]']}\n", "time.servers[0]", "must be a host's name or its bare IP address"),
