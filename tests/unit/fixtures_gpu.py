@@ -1,31 +1,46 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Hosts and desired states of the driver."""
+"""Hosts and desired states of the driver and the container toolkit."""
 
 from __future__ import annotations
 
 from typing import Any
 
+from ansible_collections.bedplate.metal.plugins.module_utils import nvidia_container_toolkit as toolkit
 from ansible_collections.bedplate.metal.plugins.module_utils.core import Policy, execute
 from ansible_collections.bedplate.metal.plugins.module_utils.nvidia_driver import NvidiaDriver
 from ansible_collections.bedplate.metal.plugins.module_utils.nvidia_plan import Desired
-from ansible_collections.bedplate.metal.plugins.modules.nvidia_driver import ARGUMENT_SPEC, build_desired
+from ansible_collections.bedplate.metal.plugins.modules import nvidia_container_toolkit as toolkit_module
+from ansible_collections.bedplate.metal.plugins.modules import nvidia_driver as driver_module
 from interrupted import Case
-from simulated_gpu import NEW, OLD, Machine, gpu_host, h100
+from simulated_gpu import NEW, OLD, Machine, cdi_text, gpu_host, h100
 
 from recorded_host import RecordedHost
 
 
 def driver_desired(**options: Any) -> Desired:
-    defaults = {name: option.get("default") for name, option in ARGUMENT_SPEC.items()}
-    return build_desired({**defaults, "version": NEW, "accelerators": ["h100-80gb"], "lock_timeout_seconds": 0, **options})
+    defaults = {name: option.get("default") for name, option in driver_module.ARGUMENT_SPEC.items()}
+    values = {**defaults, "version": NEW, "accelerators": ["h100-80gb"], "lock_timeout_seconds": 0, **options}
+    return driver_module.build_desired(values)
+
+
+def toolkit_desired(**options: Any) -> toolkit.Desired:
+    defaults = {name: option.get("default") for name, option in toolkit_module.ARGUMENT_SPEC.items()}
+    return toolkit_module.build_desired({**defaults, "version": "1.20.2-1", "lock_timeout_seconds": 0, **options})
 
 
 def with_driver(machine: Machine, version: str = OLD, **options: Any) -> RecordedHost:
-    """A host on which this role set a driver up."""
+    """A host on which the driver was set up by its role."""
     host = gpu_host(machine)
     outcome = execute(NvidiaDriver(), host, driver_desired(version=version, **options), Policy())
     assert outcome.changed, [str(p) for p in outcome.problems]
     host.commands.clear()
+    return host
+
+
+def with_stale_spec() -> RecordedHost:
+    """A host whose device specification was made for an older driver and fewer GPUs."""
+    host = with_driver(h100())
+    host.files["/var/run/cdi/nvidia.yaml"] = cdi_text("570.124.06", ["GPU-0"])
     return host
 
 
@@ -37,6 +52,13 @@ CASES = [
         "nvidia_driver other kind of modules",
         NvidiaDriver,
         lambda: driver_desired(version=OLD, modules="proprietary"),
+        lambda: with_driver(h100()),
+    ),
+    Case("nvidia_container_toolkit", toolkit.NvidiaContainerToolkit, toolkit_desired, with_stale_spec),
+    Case(
+        "nvidia_container_toolkit with settings",
+        toolkit.NvidiaContainerToolkit,
+        lambda: toolkit_desired(discovery_mode="nvml", visible_devices_envvar=False),
         lambda: with_driver(h100()),
     ),
 ]

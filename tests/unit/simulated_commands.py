@@ -117,7 +117,7 @@ def systemctl(host: RecordedHost, argv: Sequence[str], stdin: str | None) -> Res
         name = names[0]
         values = {
             "ActiveState": host.services.get(name, "inactive"),
-            "UnitFileState": "enabled" if f"{WANTS}/{name}.service" in host.files else "disabled",
+            "UnitFileState": "enabled" if f"{WANTS}/{name if '.' in name else name + '.service'}" in host.files else "disabled",
             "MainPID": "1000" if host.services.get(name) == "active" else "0",
             "NeedDaemonReload": "no",
         }

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A GPU host in memory: driver packages that build and load a module, nvidia-smi over the loaded one, kernels and their headers."""
+"""A GPU host in memory: driver packages that build and load a module, nvidia-smi over the loaded one, kernels and headers."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+import simulated_commands
 from ansible_collections.bedplate.metal.plugins.module_utils import nvidia_probe, secure_boot
 from ansible_collections.bedplate.metal.plugins.module_utils.host import TIMED_OUT, Result
 from ansible_collections.bedplate.metal.plugins.module_utils.nvidia_packages import driver_packages, upstream_version
@@ -22,7 +23,7 @@ L40S = ("NVIDIA L40S", 46068)
 
 
 class Machine:
-    """What a GPU host is made of: GPUs as (PCI address, name, MiB), the addresses that are lost, NVSwitches, a hung nvidia-smi."""
+    """What a GPU host is made of: GPUs as (PCI address, name, MiB), addresses that are lost, NVSwitches, a hung nvidia-smi."""
 
     def __init__(self, gpus: Sequence[tuple[str, str, int]], switches: int = 0) -> None:
         self.gpus = list(gpus)
@@ -65,6 +66,10 @@ def gpu_host(machine: Machine, versions: Sequence[str] = (OLD, NEW), distributio
     host.on("modinfo", modinfo)
     host.on("dkms", _dkms(machine))
     host.on("update-initramfs", lambda h, argv, stdin: _touched(h))
+    host.on("systemctl", _systemctl(machine))
+    host.on("nvidia-ctk", _ctk)
+    for name in ("nvidia-container-toolkit-base", "nvidia-container-toolkit"):
+        host.repository[name] = ["1.17.8-1", "1.20.1-1", "1.20.2-1"]
     host.on("journalctl", lambda h, argv, stdin: Result(0, machine.xids if "NVRM: Xid" in argv else ""))
     return host
 
@@ -170,6 +175,35 @@ def _dkms(machine: Machine) -> Callable[..., Result]:
         return Result(0)
 
     return dkms
+
+
+def cdi_text(version: str, uuids: Sequence[str]) -> str:
+    """A specification as ``nvidia-ctk cdi generate`` writes it, shortened."""
+    devices = "".join(f'    - name: "{i}"\n    - name: {uuid}\n' for i, uuid in enumerate(uuids))
+    mount = f"/usr/lib/x86_64-linux-gnu/libcuda.so.{version}"
+    return f"cdiVersion: 0.5.0\nkind: nvidia.com/gpu\ndevices:\n{devices}containerEdits:\n  mounts:\n    - hostPath: {mount}\n"
+
+
+def _systemctl(machine: Machine) -> Callable[..., Result]:
+    def call(host: RecordedHost, argv: Sequence[str], stdin: str | None) -> Result:
+        if argv[1:] == ["restart", "nvidia-cdi-refresh.service"]:
+            library = next((p.removeprefix(LIBRARY) for p in host.files if p.startswith(LIBRARY)), "")
+            if machine.hung:
+                return Result(1, "", "Job for nvidia-cdi-refresh.service failed because a timeout was exceeded.")
+            host.write("/var/run/cdi/nvidia.yaml", cdi_text(library, [f"GPU-{i}" for i in range(len(machine.gpus))]))
+            return Result(0)
+        return simulated_commands.systemctl(host, argv, stdin)
+
+    return call
+
+
+def _ctk(host: RecordedHost, argv: Sequence[str], stdin: str | None) -> Result:
+    """``nvidia-ctk config --config-file=FILE --in-place --set KEY=VALUE``."""
+    path = argv[3].partition("=")[2]
+    key, _equals, value = argv[-1].partition("=")
+    kept = [line for line in host.files.get(path, "").splitlines() if not line.startswith(key)]
+    host.write(path, "\n".join([f"{key} = {value}", *kept]) + "\n")
+    return Result(0)
 
 
 def secure(host: RecordedHost, enrolled: bool = False) -> None:
