@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 from ansible_collections.bedplate.metal.plugins.module_utils import nvidia_container_toolkit as toolkit
-from ansible_collections.bedplate.metal.plugins.module_utils.core import Policy, execute
+from ansible_collections.bedplate.metal.plugins.module_utils.core import Outcome, Policy, execute
 from ansible_collections.bedplate.metal.plugins.module_utils.nvidia_driver import NvidiaDriver
 from ansible_collections.bedplate.metal.plugins.module_utils.nvidia_plan import Desired
 from ansible_collections.bedplate.metal.plugins.modules import nvidia_container_toolkit as toolkit_module
@@ -21,6 +21,20 @@ def driver_desired(**options: Any) -> Desired:
     defaults = {name: option.get("default") for name, option in driver_module.ARGUMENT_SPEC.items()}
     values = {**defaults, "version": NEW, "accelerators": ["h100-80gb"], "lock_timeout_seconds": 0, **options}
     return driver_module.build_desired(values)
+
+
+def run_driver(host: RecordedHost, policy: Policy | None = None, **options: Any) -> Outcome:
+    return execute(NvidiaDriver(), host, driver_desired(**options), policy or Policy())
+
+
+def refused(host: RecordedHost, policy: Policy | None = None, **options: Any) -> str:
+    """The problems of a run that must not touch anything."""
+    before = host.snapshot()
+    outcome = run_driver(host, policy, **options)
+    assert host.snapshot() == before and not outcome.changed
+    errors = [str(p) for p in outcome.problems if p.severity == "error"]
+    assert errors
+    return "\n".join(errors)
 
 
 def toolkit_desired(**options: Any) -> toolkit.Desired:

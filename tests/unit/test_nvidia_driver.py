@@ -3,17 +3,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
-from ansible_collections.bedplate.metal.plugins.module_utils.core import REBOOT, UNKNOWN, BedplateError, Outcome, Policy, execute
+from ansible_collections.bedplate.metal.plugins.module_utils.core import REBOOT, UNKNOWN, BedplateError, Policy
 from ansible_collections.bedplate.metal.plugins.module_utils.nvidia_boot import MODULES_FILE, NOUVEAU_FILE
-from ansible_collections.bedplate.metal.plugins.module_utils.nvidia_driver import NvidiaDriver
 from ansible_collections.bedplate.metal.plugins.module_utils.nvidia_plan import MODULE
 from ansible_collections.bedplate.metal.plugins.module_utils.nvidia_probe import LOADED
-from ansible_collections.bedplate.metal.plugins.module_utils.packages import UNFINISHED
-from fixtures_gpu import driver_desired, with_driver
-from simulated_gpu import BUILT, KERNEL, L40S, LIBRARY, NEW, NEXT_KERNEL, OLD, Machine, gpu_host, h100, load, secure
+from fixtures_gpu import refused, run_driver, with_driver
+from simulated_gpu import BUILT, KERNEL, L40S, NEW, NEXT_KERNEL, OLD, Machine, gpu_host, h100, load
 
 from recorded_host import Package, RecordedHost
 
@@ -22,28 +18,14 @@ IN_SERVICE = Policy(in_service=True)
 DRAINED = Policy(allow=frozenset({"drain", REBOOT}))
 
 
-def run(host: RecordedHost, policy: Policy | None = None, **options: Any) -> Outcome:
-    return execute(NvidiaDriver(), host, driver_desired(**options), policy or Policy())
-
-
 def installs(host: RecordedHost) -> list[list[str]]:
     return [c for c in host.commands if c[0] == "apt-get" and "install" in c]
-
-
-def refused(host: RecordedHost, policy: Policy | None = None, **options: Any) -> str:
-    """The problems of a run that must not touch anything."""
-    before = host.snapshot()
-    outcome = run(host, policy, **options)
-    assert host.snapshot() == before and not outcome.changed
-    errors = [str(p) for p in outcome.problems if p.severity == "error"]
-    assert errors
-    return "\n".join(errors)
 
 
 class TestFresh:
     def test_one_transaction_every_library_exact_and_held_then_loaded(self) -> None:
         host = gpu_host(h100())
-        outcome = run(host)
+        outcome = run_driver(host)
         assert outcome.observed.state.loaded == NEW and outcome.observed.judged.findings == []
         for name in (
             "nvidia-kernel-open-dkms",
@@ -55,32 +37,32 @@ class TestFresh:
             assert host.packages[name].version == f"{NEW}-1" and host.packages[name].held
         assert len([c for c in installs(host) if "libcuda1=580.126.09-1" in c]) == 1
         assert host.services["nvidia-persistenced"] == "active"
-        assert not run(host).changed
+        assert not run_driver(host).changed
 
     def test_nouveau_is_kept_away_before_the_driver_comes_and_the_initramfs_made_again(self) -> None:
         host = gpu_host(h100())
-        run(host)
+        run_driver(host)
         assert "blacklist nouveau" in host.files[NOUVEAU_FILE]
         assert len(host.ran("/usr/sbin/update-initramfs")) == 1
 
     def test_a_loaded_nouveau_waits_for_a_reboot(self) -> None:
         host = gpu_host(h100())
         host.files["/sys/module/nouveau/refcnt"] = "0"
-        outcome = run(host)
+        outcome = run_driver(host)
         assert {c.what for c in outcome.deferred} == {MODULE, "service nvidia-persistenced", "fabric manager"}
         assert host.packages["nvidia-kernel-open-dkms"].version == f"{NEW}-1" and LOADED not in host.files
 
     def test_check_mode_predicts_also_where_no_repository_is_known_yet(self) -> None:
         host = gpu_host(h100())
         host.repository.clear()
-        outcome = run(host, Policy(check=True))
+        outcome = run_driver(host, Policy(check=True))
         assert not outcome.problems and not installs(host)
         predicted = {c.what: c.after for c in outcome.changes}
         assert predicted["package nvidia-kernel-open-dkms"] == f"{NEW}-1" and predicted["fabric manager"] == UNKNOWN
 
     def test_ubuntu_packages_carry_the_branch(self) -> None:
         host = gpu_host(h100(), distribution="ubuntu-24.04")
-        run(host)
+        run_driver(host)
         assert host.packages["nvidia-dkms-580-open"].version == f"{NEW}-1ubuntu1"
         assert host.packages["libnvidia-compute-580"].held and host.packages[FABRIC].version == f"{NEW}-1"
 
@@ -91,9 +73,9 @@ class TestFresh:
 
     def test_modules_for_rdma_are_loaded_now_and_at_boot_and_dropped_when_not_wanted(self) -> None:
         host = gpu_host(h100())
-        run(host, gpudirect="peermem")
+        run_driver(host, gpudirect="peermem")
         assert "nvidia-peermem" in host.files[MODULES_FILE] and "/sys/module/nvidia_peermem/refcnt" in host.files
-        run(host)
+        run_driver(host)
         assert MODULES_FILE not in host.files
 
 
@@ -101,7 +83,7 @@ class TestC18LoadedAndInstalledDiffer:
     def host(self) -> RecordedHost:
         machine = h100()
         host = gpu_host(machine, ("550.90.07", "550.107.02"), "ubuntu-22.04")
-        run(host, version="550.107.02", accelerators=["h100-80gb"])
+        run_driver(host, version="550.107.02", accelerators=["h100-80gb"])
         load(host, machine, "550.90.07")
         host.packages["libnvidia-compute-550"].held = False
         host.commands.clear()
@@ -109,7 +91,7 @@ class TestC18LoadedAndInstalledDiffer:
 
     def test_reboot_required_with_both_versions_nothing_reinstalled_and_held_after(self) -> None:
         host = self.host()
-        outcome = run(host, IN_SERVICE, version="550.107.02")
+        outcome = run_driver(host, IN_SERVICE, version="550.107.02")
         assert not installs(host)
         assert [c.what for c in outcome.changes] == ["package libnvidia-compute-550 held"]
         assert host.packages["libnvidia-compute-550"].held
@@ -119,25 +101,25 @@ class TestC18LoadedAndInstalledDiffer:
         assert warning.what == "reboot required" and "550.90.07" in warning.found and "550.107.02" in warning.wanted
 
     def test_the_gpus_are_out_of_service_until_then(self) -> None:
-        findings = run(self.host(), IN_SERVICE, version="550.107.02").observed.judged.findings
+        findings = run_driver(self.host(), IN_SERVICE, version="550.107.02").observed.judged.findings
         assert [f.what for f in findings] == ["GPU driver"] and "550.90.07" in findings[0].found
 
     def test_with_permission_the_playbook_is_told_to_reboot(self) -> None:
-        assert run(self.host(), DRAINED, version="550.107.02").reboot
+        assert run_driver(self.host(), DRAINED, version="550.107.02").reboot
 
 
 class TestUpgrade:
     def test_in_service_nothing_is_touched_and_all_of_it_waits_for_the_drain(self) -> None:
         host = with_driver(h100())
         before = host.snapshot()
-        outcome = run(host, IN_SERVICE)
+        outcome = run_driver(host, IN_SERVICE)
         assert host.snapshot() == before and not outcome.changed
         waiting = {c.what: c for c in outcome.deferred}
         assert waiting["package libcuda1"].effects == {"drain"} and waiting[MODULE].effects == {"drain", REBOOT}
 
     def test_on_a_drained_node_packages_change_together_and_the_old_module_stays_loaded(self) -> None:
         host = with_driver(h100())
-        outcome = run(host, DRAINED)
+        outcome = run_driver(host, DRAINED)
         assert outcome.reboot and outcome.observed.state.loaded == OLD
         assert outcome.observed.state.probe.state == "mismatch"
         versions = {p.version for n, p in host.packages.items() if "nvidia" in n}
@@ -147,153 +129,38 @@ class TestUpgrade:
     def test_after_the_reboot_all_is_well_and_a_second_run_does_nothing(self) -> None:
         machine = h100()
         host = with_driver(machine)
-        run(host, DRAINED)
+        run_driver(host, DRAINED)
         load(host, machine, NEW)
-        outcome = run(host, IN_SERVICE)
+        outcome = run_driver(host, IN_SERVICE)
         assert not outcome.changed and not outcome.deferred and outcome.observed.judged.findings == []
 
     def test_an_older_driver_only_by_permission(self) -> None:
         host = with_driver(h100(), NEW)
         assert "allow_downgrade" in refused(host, version=OLD)
-        run(host, DRAINED, version=OLD, allow_downgrade=True)
+        run_driver(host, DRAINED, version=OLD, allow_downgrade=True)
         assert host.packages["libcuda1"].version == f"{OLD}-1"
 
     def test_the_other_kind_of_modules_replaces_the_first(self) -> None:
         host = with_driver(h100())
-        outcome = run(host, DRAINED, version=OLD, modules="proprietary")
+        outcome = run_driver(host, DRAINED, version=OLD, modules="proprietary")
         assert "nvidia-kernel-open-dkms" not in host.packages and host.packages["nvidia-kernel-dkms"].held
         assert outcome.reboot
-
-
-class TestRefusedBeforeTheOldDriverIsTouched:
-    def test_c19_a_fabric_manager_of_another_patch_level_in_the_same_branch(self) -> None:
-        host = with_driver(h100())
-        host.repository[FABRIC] = [f"{OLD}-1"]
-        said = refused(host, DRAINED)
-        assert FABRIC in said and OLD in said and f"{NEW}, exactly the driver's" in said
-
-    def test_c19_declared_by_the_site(self) -> None:
-        with pytest.raises(ValueError, match=r"580\.105\.08.*exactly"):
-            driver_desired(fabric_manager_version="580.105.08")
-
-    def test_a_version_absent_from_the_repository(self) -> None:
-        host = with_driver(h100())
-        said = refused(host, DRAINED, version="580.159.03")
-        assert f"versions {OLD}-1, {NEW}-1" in said and "580.159.03" in said
-
-    def test_a_package_somebody_else_holds(self) -> None:
-        host = with_driver(h100())
-        record = host.files["/var/lib/bedplate/nvidia_driver.json"]
-        host.files["/var/lib/bedplate/nvidia_driver.json"] = record.replace('"libcuda1",', "")
-        assert "apt-mark unhold libcuda1" in refused(host, DRAINED)
-
-    def test_our_own_holds_do_not_stop_an_upgrade(self) -> None:
-        assert run(with_driver(h100()), DRAINED).changed
-
-    def test_a_half_installed_package_of_somebody_else(self) -> None:
-        host = with_driver(h100())
-        host.packages["libcuda1"].status = "install ok half-configured"
-        assert "dpkg --configure -a" in refused(host, DRAINED)
-        host.files[UNFINISHED] = "{}"
-        assert run(host, DRAINED).changed
-
-    def test_no_space_for_the_build(self) -> None:
-        host = with_driver(h100())
-        host.files["/usr/bin/true"] = ""
-        host.disk_free = "1000000000 1000000 2000000"
-        assert "953 MiB" in refused(host, DRAINED)
-
-    def test_headers_that_no_repository_has(self) -> None:
-        host = gpu_host(h100())
-        del host.repository[f"linux-headers-{KERNEL}"]
-        assert f"linux-headers-{KERNEL}" in refused(host)
-
-    def test_a_driver_of_nvidias_run_file(self) -> None:
-        host = gpu_host(h100())
-        host.files["/usr/bin/nvidia-uninstall"] = ""
-        assert "/usr/bin/nvidia-uninstall" in refused(host)
-
-    def test_c23_secure_boot_and_unsigned_modules(self) -> None:
-        host = gpu_host(h100())
-        secure(host)
-        said = refused(host)
-        assert "Secure Boot" in said and "mokutil --import" in said and "precompiled" in said
-
-    def test_c23_with_an_enrolled_key_or_ubuntus_signed_modules_it_goes_on(self) -> None:
-        host = gpu_host(h100())
-        secure(host, enrolled=True)
-        assert run(host).observed.state.loaded == NEW
-        host = gpu_host(h100(), distribution="ubuntu-24.04")
-        secure(host)
-        outcome = run(host, Policy(check=True), source="distribution", build="precompiled")
-        assert "Secure Boot" not in "".join(map(str, outcome.problems))
-
-    def test_c21_modules_that_cannot_drive_the_gpus(self) -> None:
-        with pytest.raises(ValueError, match="Blackwell GPUs work with open kernel modules only"):
-            driver_desired(accelerators=["b200-180gb"], modules="proprietary")
-        with pytest.raises(ValueError, match="pools of their own"):
-            driver_desired(accelerators=["v100-32gb", "b200-180gb"])
-        assert driver_desired(accelerators=["b200-180gb"]).modules == "open"
-        assert driver_desired(accelerators=["v100-32gb"]).modules == "proprietary"
-
-
-class TestFailedTransaction:
-    def failing(self, machine: Machine) -> RecordedHost:
-        """A host where the new driver's module does not compile, and dpkg says so halfway."""
-        host = with_driver(machine)
-        machine.builds = False
-        apt = host.handlers["apt-get"]
-
-        def call(host: RecordedHost, argv: Any, stdin: str | None) -> Any:
-            result = apt(host, argv, stdin)
-            if any(a == f"nvidia-kernel-open-dkms={NEW}-1" for a in argv):
-                host.packages["nvidia-kernel-open-dkms"].status = "install ok half-configured"
-                return type(result)(100, "", "E: Sub-process /usr/bin/dpkg returned an error code (1)\n")
-            machine.builds = True
-            return result
-
-        host.on("apt-get", call)
-        return host
-
-    def test_the_old_driver_is_put_back_and_works(self) -> None:
-        host = self.failing(h100())
-        before = {n: p.version for n, p in host.packages.items()}
-        with pytest.raises(BedplateError, match=rf"Put back: driver packages {OLD}"):
-            run(host, DRAINED)
-        assert {n: p.version for n, p in host.packages.items()} == before
-        assert LIBRARY + OLD in host.files and host.packages["libcuda1"].held
-        host.handlers.pop("apt-get")
-        assert run(host, IN_SERVICE, version=OLD).observed.state.probe.state == "ok"
-
-    def test_a_missing_module_after_a_silent_build_counts_as_a_failure(self) -> None:
-        machine = h100()
-        host = with_driver(machine)
-        machine.builds = False
-        with pytest.raises(BedplateError, match=rf"found {OLD} for kernel {KERNEL} after the installation"):
-            run(host, DRAINED)
-        assert host.packages["nvidia-kernel-open-dkms"].version == f"{OLD}-1"
-
-    def test_apt_refusing_leaves_everything_as_it_was(self) -> None:
-        host = with_driver(h100())
-        host.apt_error = "E: GPG error: http://depot stable InRelease: NO_PUBKEY\n"
-        with pytest.raises(BedplateError, match=r"repository signature.*\nThe installed packages are as they were"):
-            run(host, DRAINED)
 
 
 class TestB16Kernels:
     def test_a_newer_kernel_gets_headers_and_a_module_before_it_boots(self) -> None:
         host = with_driver(h100())
         host.files[f"/boot/vmlinuz-{NEXT_KERNEL}"] = ""
-        outcome = run(host, IN_SERVICE, version=OLD)
+        outcome = run_driver(host, IN_SERVICE, version=OLD)
         assert f"package linux-headers-{NEXT_KERNEL}" in {c.what for c in outcome.changes}
         assert host.files[BUILT.format(NEXT_KERNEL)] == OLD
-        assert not run(host, IN_SERVICE, version=OLD).changed
+        assert not run_driver(host, IN_SERVICE, version=OLD).changed
 
     def test_headers_without_a_module_are_compiled_for(self) -> None:
         host = with_driver(h100())
         host.files[f"/boot/vmlinuz-{NEXT_KERNEL}"] = ""
         host.files[f"/lib/modules/{NEXT_KERNEL}/build/Makefile"] = ""
-        run(host, IN_SERVICE, version=OLD)
+        run_driver(host, IN_SERVICE, version=OLD)
         assert host.ran("dkms", "autoinstall", "-k", NEXT_KERNEL) and host.files[BUILT.format(NEXT_KERNEL)] == OLD
 
     def test_the_reboot_into_a_kernel_without_headers_anywhere_is_refused(self) -> None:
@@ -304,12 +171,12 @@ class TestB16Kernels:
     def test_packages_that_bring_modules_need_no_headers(self) -> None:
         host = gpu_host(h100())
         host.files[BUILT.format(KERNEL)] = NEW
-        run(host, kernel_headers=False)
+        run_driver(host, kernel_headers=False)
         assert not [n for n in host.packages if n.startswith("linux-headers")]
 
     def test_only_modules_for_a_named_kernel(self) -> None:
         host = gpu_host(h100())
-        run(host, kernels=[NEXT_KERNEL], userspace=False, load=False, persistence=False)
+        run_driver(host, kernels=[NEXT_KERNEL], userspace=False, load=False, persistence=False)
         assert host.files[BUILT.format(NEXT_KERNEL)] == NEW and LOADED not in host.files
         assert "libcuda1" not in host.packages and f"linux-headers-{KERNEL}" not in host.packages
 
@@ -317,7 +184,7 @@ class TestB16Kernels:
 class TestC20FabricManager:
     def test_switches_present_started_at_exactly_the_drivers_version(self) -> None:
         host = gpu_host(h100())
-        run(host)
+        run_driver(host)
         assert host.packages[FABRIC].version == f"{NEW}-1" and host.packages[FABRIC].held
         assert host.services[FABRIC] == "active"
 
@@ -327,13 +194,13 @@ class TestC20FabricManager:
         host = gpu_host(machine)
         if directory == "empty":
             host.files["/proc/driver/nvidia-nvswitch/permissions"] = ""
-        outcome = run(host, accelerators=["l40s-48gb"])
+        outcome = run_driver(host, accelerators=["l40s-48gb"])
         assert FABRIC not in host.packages and FABRIC not in host.services
-        assert outcome.observed.state.switches == 0 and not run(host, accelerators=["l40s-48gb"]).changed
+        assert outcome.observed.state.switches == 0 and not run_driver(host, accelerators=["l40s-48gb"]).changed
 
     def test_b200_gets_the_subnet_manager_and_ib_umad_without_visible_switches(self) -> None:
         host = gpu_host(Machine([("0000:1b:00.0", "NVIDIA B200", 183359)]))
-        run(host, accelerators=["b200-180gb"], nvlsm=True, nvlsm_version="2025.06.10-1")
+        run_driver(host, accelerators=["b200-180gb"], nvlsm=True, nvlsm_version="2025.06.10-1")
         assert host.packages["nvlsm"].version == "2025.06.10-1" and "ib_umad" in host.files[MODULES_FILE]
         assert host.services[FABRIC] == "active"
 
@@ -341,7 +208,7 @@ class TestC20FabricManager:
         host = gpu_host(h100())
         host.broken_restarts.add(FABRIC)
         with pytest.raises(BedplateError, match=f"service {FABRIC}: found failed after a start"):
-            run(host)
+            run_driver(host)
 
 
 class TestProbes:
@@ -349,20 +216,20 @@ class TestProbes:
         machine = h100()
         host = with_driver(machine)
         machine.hung = True
-        outcome = run(host, IN_SERVICE, version=OLD)
+        outcome = run_driver(host, IN_SERVICE, version=OLD)
         assert outcome.observed.state.probe.state == "wedged" and not outcome.changed
         assert outcome.problems[0].severity == "warning" and "12 s" in outcome.problems[0].found
 
     def test_a_healthy_host_asks_nvidia_smi_once(self) -> None:
         host = with_driver(h100())
-        assert not run(host, IN_SERVICE, version=OLD).changed
+        assert not run_driver(host, IN_SERVICE, version=OLD).changed
         assert len(host.ran("nvidia-smi")) == 1 and not host.ran("apt-cache") and not host.ran("systemctl", "daemon-reload")
 
     def test_c25_a_lost_gpu_is_named_by_its_address(self) -> None:
         machine = h100()
         host = with_driver(machine)
         machine.lost.add("0000:9d:00.0")
-        outcome = run(host, IN_SERVICE, version=OLD, expected={"count": 8})
+        outcome = run_driver(host, IN_SERVICE, version=OLD, expected={"count": 8})
         assert outcome.observed.judged.missing == ("0000:9d:00.0",)
         assert any("7 (" in f.found and "0000:9d:00.0" in f.found for f in outcome.observed.judged.findings)
 
@@ -370,5 +237,5 @@ class TestProbes:
 def test_a_package_installed_by_hand_at_the_right_version_is_only_held() -> None:
     host = with_driver(h100())
     host.packages["libcuda1"] = Package(f"{OLD}-1")
-    outcome = run(host, IN_SERVICE, version=OLD)
+    outcome = run_driver(host, IN_SERVICE, version=OLD)
     assert [c.what for c in outcome.changes] == ["package libcuda1 held"]
