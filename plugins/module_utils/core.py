@@ -214,7 +214,7 @@ def execute(component: Component[Desired, Observed], host: Host, desired: Desire
         Record.load(host, component.name).paid(effect).save(host)
 
     observed = component.observe(host, desired)
-    waiting = {c.what for c in deferred} | {c.what for c in now if REBOOT in c.effects}
+    waiting = {c.what for c in deferred} | {c.what for c in now if REBOOT in c.effects and isinstance(c.operation, Nothing)}
     remaining = [c for c in component.plan(observed, desired).changes if not waiting & {c.what, *c.needs}]
     if remaining:
         lines = "\n".join(f"  {c.what}: found {c.public()['before']!r}, wanted {c.public()['after']!r}" for c in remaining)

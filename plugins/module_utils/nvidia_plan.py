@@ -159,7 +159,7 @@ def plan_install(observed: Observed, desired: Desired, packages: tuple[DriverPac
         desired.lock_timeout_seconds,
     )
     disturbs = observed.state.loaded is not None and (bool(gone) or any(p.part != "fabric" for p in differing))
-    effects = frozenset({DRAIN}) if disturbs else frozenset()
+    effects = frozenset({DRAIN, REBOOT}) if disturbs else frozenset()  # without the reboot, library and module would not match
     changes = [Change(f"package {n}", states[n].version, None, effects, operation) for n in gone]
     changes += [Change(f"package {n}", None, "installed", effects, operation) for n in headers]
     for package in differing:

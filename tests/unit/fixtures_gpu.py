@@ -51,6 +51,14 @@ def with_driver(machine: Machine, version: str = OLD, **options: Any) -> Recorde
     return host
 
 
+def unloaded(machine: Machine) -> RecordedHost:
+    """The same host before anything loads the driver."""
+    host = with_driver(machine)
+    for path in [p for p in host.files if p.startswith("/proc/driver/nvidia")]:
+        del host.files[path]
+    return host
+
+
 def with_stale_spec() -> RecordedHost:
     """A host whose device specification was made for an older driver and fewer GPUs."""
     host = with_driver(h100())
@@ -61,12 +69,12 @@ def with_stale_spec() -> RecordedHost:
 CASES = [
     Case("nvidia_driver on a fresh host", NvidiaDriver, driver_desired, lambda: gpu_host(h100())),
     Case("nvidia_driver without NVSwitches", NvidiaDriver, driver_desired, lambda: gpu_host(Machine([]))),
-    Case("nvidia_driver upgrade of a drained node", NvidiaDriver, driver_desired, lambda: with_driver(h100())),
+    Case("nvidia_driver upgrade where none is loaded", NvidiaDriver, driver_desired, lambda: unloaded(h100())),
     Case(
         "nvidia_driver other kind of modules",
         NvidiaDriver,
         lambda: driver_desired(version=OLD, modules="proprietary"),
-        lambda: with_driver(h100()),
+        lambda: unloaded(h100()),
     ),
     Case("nvidia_container_toolkit", toolkit.NvidiaContainerToolkit, toolkit_desired, with_stale_spec),
     Case(

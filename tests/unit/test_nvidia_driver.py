@@ -115,7 +115,12 @@ class TestUpgrade:
         outcome = run_driver(host, IN_SERVICE)
         assert host.snapshot() == before and not outcome.changed
         waiting = {c.what: c for c in outcome.deferred}
-        assert waiting["package libcuda1"].effects == {"drain"} and waiting[MODULE].effects == {"drain", REBOOT}
+        assert waiting["package libcuda1"].effects == {"drain", REBOOT} and waiting[MODULE].effects == {"drain", REBOOT}
+
+    def test_without_the_permission_to_reboot_a_drained_node_keeps_its_working_driver(self) -> None:
+        host = with_driver(h100())
+        outcome = run_driver(host, Policy(allow=frozenset({"drain"})))
+        assert not outcome.changed and outcome.observed.state.probe.state == "ok"
 
     def test_on_a_drained_node_packages_change_together_and_the_old_module_stays_loaded(self) -> None:
         host = with_driver(h100())
