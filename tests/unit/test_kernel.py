@@ -89,6 +89,10 @@ class TestModulesAndSysctl:
         assert host.files[BRIDGE].strip() == "1" and host.files[FORWARD].strip() == "1"
         assert not run(host, self.desired).changed
 
+    def test_b9_the_file_is_read_after_every_other_at_boot(self) -> None:
+        """systemd-sysctl reads /etc/sysctl.d in the order of names, and /etc/sysctl.conf as 99-sysctl.conf."""
+        assert "/etc/sysctl.d/99-sysctl.conf" < SYSCTL_FILE
+
     @pytest.mark.parametrize(
         "trace",
         [
