@@ -49,13 +49,12 @@ options:
     choices: [nvidia, distribution]
     default: nvidia
   build:
-    description: Modules compiled on the host by DKMS, or compiled and signed by Ubuntu (with O(source=distribution) only).
+    description: Modules compiled on the host by DKMS, or by Ubuntu and signed (with O(source=distribution) only).
     type: str
     choices: [dkms, precompiled]
     default: dkms
   kernel_headers:
-    description: Whether kernel headers are installed and the modules checked for each kernel; false where packages bring modules
-      that need neither.
+    description: Whether kernel headers are installed and modules checked for each kernel; false where packages need neither.
     type: bool
     default: true
   kernels:
