@@ -91,7 +91,7 @@ class TestModulesAndSysctl:
 
     def test_b9_the_file_is_read_after_every_other_at_boot(self) -> None:
         """systemd-sysctl reads /etc/sysctl.d in the order of names, and /etc/sysctl.conf as 99-sysctl.conf."""
-        assert "/etc/sysctl.d/99-sysctl.conf" < SYSCTL_FILE
+        assert SYSCTL_FILE > "/etc/sysctl.d/99-sysctl.conf"
 
     @pytest.mark.parametrize(
         "trace",

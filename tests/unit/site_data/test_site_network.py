@@ -208,3 +208,10 @@ def test_dual_stack_wants_both_addresses(site: SiteDirectory) -> None:
         "profiling",
     ]
     assert bedplate["hosts"]["w1"]["roles"]["kubelet"]["node_ip"] == "10.0.0.21,fd00:10::21"
+
+
+def test_a_node_address_of_another_family_than_the_pods(site: SiteDirectory) -> None:
+    site.site("[10.0.0.0/24]", '[10.0.0.0/24, "fd00:10::/64"]')
+    site.replace("hosts.yml", "ansible_host: 10.0.0.22", 'ansible_host: 10.0.0.22, node_ip: "fd00:10::22"')
+    rule = "must be an IPv4 address: the first pod range 10.244.0.0/16 is IPv4"
+    assert site.errors() == [f"hosts.yml:13: w2.node_ip = fd00:10::22: {rule}"]
