@@ -39,12 +39,14 @@ MODES = ("auto", "nvml")
 class Desired:
     """What is wanted.
 
-    packages: name to exact version or None. mode: how devices are discovered, one of :data:`MODES`. envvar: containers without
+    packages: name to exact version or None. mode: how devices are discovered, one of :data:`MODES`. probe: ask nvidia-smi, which
+    is known to answer. envvar: containers without
     privileges may ask for GPUs by NVIDIA_VISIBLE_DEVICES under the handler nvidia, past Kubernetes' accounts.
     """
 
     packages: Mapping[str, Optional[str]]
     mode: str = "auto"
+    probe: bool = True
     envvar: bool = True
     lock_timeout_seconds: int = DEFAULT_LOCK_TIMEOUT_SECONDS
 
@@ -80,7 +82,7 @@ class NvidiaContainerToolkit(Component[Desired, Observed]):
     def observe(self, host: Host, desired: Desired) -> Observed:
         """Look at packages, units, files and, where a driver is loaded, devices."""
         loaded, _open = parse_loaded(host.read(LOADED) or "")
-        probe = probe_gpus(host) if loaded else Probe()
+        probe = probe_gpus(host) if loaded and desired.probe else Probe()
         mig = any(g.mig == "Enabled" for g in probe.gpus)
         listing = host.run(["nvidia-smi", "-L"], timeout_seconds=PROBE_TIMEOUT_SECONDS).out if mig else ""
         text = host.read(PATH)

@@ -89,7 +89,7 @@ class NvidiaDriver(Component[Desired, Observed]):
         changes, problems = plan_install(observed, desired, packages)
         installing = tuple(c.what for c in changes if c.what.startswith("package ") and not c.what.endswith(" held"))
         boot = plan_boot_files(observed.boot, desired.load)
-        changes = boot[:1] + changes + boot[1:] if boot and boot[0].before is None else boot + changes
+        changes = boot + changes
         changes += [replace(c, needs=installing) for c in plan_initramfs(observed.boot, desired.version)]
         if not installing:
             changes += plan_builds(observed.built, desired.version)

@@ -31,6 +31,8 @@ OLDEST_BRANCH = {"debian": 570, "ubuntu": 535}
 LAST_PROPRIETARY_BRANCH = 610
 """Branch 620 has no proprietary modules any more (its release notes)."""
 FIRST_UNSUFFIXED_UBUNTU = 590
+FIRST_SPLIT_UBUNTU = 580
+"""Ubuntu packages since then in the file list; before, compute-utils brought the persistence daemon."""
 FIRST_UNSUFFIXED_FABRIC = 580
 """nvidia-fabricmanager-570_570.172.08-1, but nvidia-fabricmanager_580.65.06-1."""
 FIRST_PINNING = 570
@@ -71,13 +73,12 @@ DEBIAN_KERNEL = ("firmware-nvidia-gsp", "nvidia-kernel-support")
 UBUNTU_USERSPACE = (
     "libnvidia-compute-{b}",
     "libnvidia-cfg1-{b}",
-    "libnvidia-gpucomp-{b}",
     "nvidia-compute-utils-{b}",
     "nvidia-utils-{b}",  # nvidia-smi
-    "nvidia-modprobe",
-    "nvidia-persistenced",
 )
-UBUNTU_KERNEL = ("nvidia-firmware-{b}", "nvidia-kernel-common-{b}")
+UBUNTU_KERNEL = ("nvidia-kernel-common-{b}",)
+UBUNTU_580_USERSPACE = (*UBUNTU_USERSPACE, "libnvidia-gpucomp-{b}", "nvidia-modprobe", "nvidia-persistenced")
+UBUNTU_580_KERNEL = (*UBUNTU_KERNEL, "nvidia-firmware-{b}")
 UBUNTU_590_USERSPACE = (
     "libnvidia-compute",
     "libnvidia-cfg1",
@@ -191,8 +192,9 @@ def _nvidia(family: str, branch: int, version: str, modules: str) -> list[Driver
             userspace = UBUNTU_590_USERSPACE
         else:
             suffix = f"{branch}-open" if modules == "open" else str(branch)
-            kernel = (f"nvidia-dkms-{suffix}", f"nvidia-kernel-source-{suffix}", *UBUNTU_KERNEL)
-            userspace = UBUNTU_USERSPACE
+            later = branch >= FIRST_SPLIT_UBUNTU
+            kernel = (f"nvidia-dkms-{suffix}", f"nvidia-kernel-source-{suffix}", *(UBUNTU_580_KERNEL if later else UBUNTU_KERNEL))
+            userspace = UBUNTU_580_USERSPACE if later else UBUNTU_USERSPACE
     exact = f"{version}-{revision}"
     found += [DriverPackage(name.format(b=branch), "modules", version=exact) for name in kernel]
     return found + [DriverPackage(name.format(b=branch), "userspace", version=exact) for name in userspace]

@@ -110,7 +110,7 @@ def observe_driver(host: Host, *, probe: bool = True) -> DriverState:
         bus=bus,
         nouveau=host.exists("/sys/module/nouveau"),
         probe=probe_gpus(host) if probe and loaded else Probe(),
-        xids=parse_xids(host.run(XID_LINES).out) if probe and loaded else (),
+        xids=parse_xids(host.run(XID_LINES, timeout_seconds=5).out) if probe and loaded else (),
     )
 
 

@@ -11,8 +11,8 @@ short_description: Set up NVIDIA's container toolkit and a device specification 
 version_added: "0.1.0"
 description:
   - Installs the toolkit at one version and holds it.
-  - The device specification (CDI) is made by the toolkit's own service, at boot before containerd and when the driver changes. It is
-    made again here when it names another driver or other devices than there are. Running containers keep what they have.
+  - The device specification (CDI) is made by the toolkit's own service, at boot before containerd and when the driver changes. It
+    is made again here when it names another driver or other devices than there are. Running containers keep what they have.
   - containerd's configuration is not touched; the handler C(nvidia) and CDI are options of M(bedplate.metal.container_runtime).
 attributes:
   check_mode:
@@ -26,7 +26,7 @@ attributes:
     support: full
 options:
   version:
-    description: Exact version of the packages, for example C(1.20.2-1); left out, the ones installed or the repository's candidates.
+    description: Exact version of the packages, for example C(1.20.2-1); left out, those installed or the repository's candidates.
     type: str
   packages:
     description: Packages of the toolkit. C(nvidia-container-toolkit) adds the older hook, which CDI does not need.
@@ -38,9 +38,13 @@ options:
     type: str
     choices: [auto, nvml]
     default: auto
+  probe:
+    description: Whether nvidia-smi is asked for the devices; false where it is known to hang, which would cost its limit again.
+    type: bool
+    default: true
   visible_devices_envvar:
-    description: Whether containers without privileges may ask for GPUs by NVIDIA_VISIBLE_DEVICES under the handler C(nvidia), past
-      what Kubernetes allots. Needed by a device plugin that passes devices by environment variable.
+    description: Whether containers without privileges may ask for GPUs by NVIDIA_VISIBLE_DEVICES under the handler C(nvidia),
+      past what Kubernetes allots. Needed by a device plugin that passes devices by environment variable.
     type: bool
     default: true
 extends_documentation_fragment:
@@ -86,6 +90,7 @@ ARGUMENT_SPEC: dict[str, Any] = {
     "version": {"type": "str"},
     "packages": {"type": "list", "elements": "str", "default": ["nvidia-container-toolkit-base"]},
     "discovery_mode": {"type": "str", "choices": ["auto", "nvml"], "default": "auto"},
+    "probe": {"type": "bool", "default": True},
     "visible_devices_envvar": {"type": "bool", "default": True},
     "lock_timeout_seconds": LOCK_TIMEOUT_OPTION,
 }
@@ -98,6 +103,7 @@ def build_desired(parameters: dict[str, Any]) -> Desired:
     return Desired(
         packages=dict.fromkeys(parameters["packages"], parameters["version"] or None),
         mode=parameters["discovery_mode"],
+        probe=parameters["probe"],
         envvar=parameters["visible_devices_envvar"],
         lock_timeout_seconds=parameters["lock_timeout_seconds"],
     )

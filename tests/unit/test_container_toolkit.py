@@ -69,6 +69,11 @@ class TestSpecification:
         host.files[PATH] = cdi_text("570.124.06", ["GPU-0"])
         assert not run(host).changed
 
+    def test_an_nvidia_smi_known_to_hang_is_not_asked_again(self) -> None:
+        host = with_driver(h100())
+        run(host, probe=False)
+        assert not host.ran("nvidia-smi") and PATH not in host.files
+
     def test_nothing_to_describe_without_a_driver(self) -> None:
         host = gpu_host(h100())
         run(host)
