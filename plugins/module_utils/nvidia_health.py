@@ -39,8 +39,9 @@ class Judged:
 
 
 def judge(state: DriverState, expected: Expected, version: str, fabric_manager: Optional[str] = None) -> Judged:
-    """Return what keeps the GPUs from service. version: the driver wanted; fabric_manager: systemd's state of the service, None
-    where it is not needed.
+    """Return what keeps the GPUs from service, as errors; a driver that works and is not the wanted one, as a warning.
+
+    version: the driver wanted; fabric_manager: systemd's state of the service, None where it is not needed.
     """
     findings: list[Problem] = []
     probe = state.probe
@@ -53,9 +54,9 @@ def judge(state: DriverState, expected: Expected, version: str, fabric_manager: 
     if state.loaded != version or probe.state == "mismatch":
         libraries = ", ".join(state.libraries) or "none"
         step = "drain and reboot the node (the rolling playbook does both)"
-        findings.append(
-            Problem("GPU driver", f"module {state.loaded} loaded and library {libraries} installed", f"both {version}", step)
-        )
+        works = state.libraries == (state.loaded,) and probe.state != "mismatch"
+        found = f"module {state.loaded} loaded and library {libraries} installed"
+        findings.append(Problem("GPU driver", found, f"both {version}", step, "warning" if works else "error"))
     if probe.state == "mismatch":
         return Judged(findings=findings)
     compute = compute_gpus(state)

@@ -119,6 +119,11 @@ class TestJudgement:
         state = replace(healthy(), loaded="580.105.08", probe=Probe("mismatch", message="mismatch"))
         assert found(state) == {"GPU driver": "module 580.105.08 loaded and library 580.126.09 installed"}
 
+    def test_a_working_driver_that_is_not_the_wanted_one_is_a_warning(self) -> None:
+        state = replace(healthy(), loaded="580.105.08", libraries=("580.105.08",))
+        assert [f.severity for f in judge(state, EXPECTED, "580.126.09", "active").findings] == ["warning"]
+        assert [f.severity for f in judge(replace(state, libraries=()), EXPECTED, "580.126.09", "active").findings] == ["error"]
+
     def test_no_driver_and_nouveau_in_its_place(self) -> None:
         assert found(DriverState()) == {"GPU driver": "no driver loaded"}
         assert found(DriverState(nouveau=True)) == {"GPU driver": "nouveau loaded in its place"}
