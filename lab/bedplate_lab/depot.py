@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from bedplate_lab import aptrepo, components, debian, debs, hostimage, images, oci, server, upstream, versions
+from bedplate_lab import aptrepo, components, debian, debs, gpudebs, hostimage, images, oci, server, upstream, versions
 from bedplate_lab.errors import LabError
 from bedplate_lab.paths import cache, lock
 from bedplate_lab.registry import split
@@ -39,7 +39,7 @@ def prepare(source: str, report: Report, upstream_url: str | None = None) -> Non
         with ThreadPoolExecutor(max_workers=1) as beside:
             mirrored = beside.submit(lambda: debian.mirror(hostimage.build(report), report))
             programs = collect(source, report, upstream_url)
-            packages = [*mirrored.result().glob("*.deb"), *_own_debs(programs, report)]
+            packages = [*mirrored.result().glob("*.deb"), *_own_debs(programs, report), *gpudebs.pack_all(report)]
         if aptrepo.publish(packages, content() / "apt"):
             report(f"signed apt repository of {len(packages)} packages")
         _remember(programs["registry"] / "registry")

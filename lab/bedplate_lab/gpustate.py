@@ -24,6 +24,7 @@ FORMAT = "1"
 MOST_GPUS = 16
 SLOWDOWN_CELSIUS, SHUTDOWN_CELSIUS = 89, 92
 Lines = list[tuple[str, str]]
+AGAIN = "give the host its GPUs again: scripts/lab gpu HOST install PROFILE"
 
 
 @dataclass
@@ -71,7 +72,7 @@ class GpuState:
         for section in self.sections:
             if section.name == name:
                 return section
-        raise LabError(f"GPU state: found no section [{name}]; give the host its GPUs again with scripts/lab gpu HOST install PROFILE")
+        raise LabError(f"GPU state: found no section [{name}]; {AGAIN}")
 
     @property
     def gpus(self) -> list[Section]:
@@ -104,7 +105,7 @@ def parse(text: str) -> GpuState:
             else:
                 head[key] = value
     if head.get("format") != FORMAT or not end or end != head.get("generation"):
-        raise LabError(f"GPU state: found no whole file of format {FORMAT}; give the host its GPUs again: scripts/lab gpu HOST install PROFILE")
+        raise LabError(f"GPU state: found no whole file of format {FORMAT}; {AGAIN}")
     return GpuState(sections, int(end))
 
 
@@ -118,19 +119,19 @@ def profiles() -> dict[str, dict[str, Any]]:
     return found
 
 
-def new(profile: str, host: str, count: int | None = None) -> GpuState:
-    """The state of a fresh machine: `count` GPUs (default: as many as the model of machine has).
+def new(host: str, *machines: tuple[str, int | None]) -> GpuState:
+    """The state of a fresh machine with GPUs of one profile or more: each with its number, None for as many as the model has.
 
-    UUIDs and serial numbers are made from the host's name, so that the same host always has the same GPUs. Raises LabError.
+    The first profile says what the machine is like. UUIDs and serial numbers are made from the host's name, so that the same
+    host always has the same GPUs. Raises LabError.
     """
-    known = profiles()
-    if profile not in known:
-        raise LabError(f"GPU profile {profile!r}: wanted one of {', '.join(known)}")
-    data = known[profile]
-    number = data["count"] if count is None else count
-    if not 0 <= number <= len(data["pci"]):
-        raise LabError(f"{number} GPUs of {profile}: wanted 0 to {len(data['pci'])}, the places {data['product']} has")
-    machine = Section("host", [("profile", profile), ("product", data["product"]), ("fabric", data["fabric"])])
+    gpus: list[Section] = []
+    for profile, count in machines:
+        gpus += _of_profile(profile, count, host, len(gpus))
+    if len(gpus) > MOST_GPUS:
+        raise LabError(f"{len(gpus)} GPUs: wanted {MOST_GPUS} at most")
+    data = profiles()[machines[0][0]]
+    machine = Section("host", [("profile", machines[0][0]), ("product", data["product"]), ("fabric", data["fabric"])])
     machine.add("xid_sequence", 0)
     for cpus in data["numa_cpus"]:
         machine.add("numa_cpus", cpus)
@@ -138,7 +139,18 @@ def new(profile: str, host: str, count: int | None = None) -> GpuState:
         machine.add("switch", _address(address))
     driver = Section("driver", [("loaded", ""), ("loaded_modules", ""), ("fabric_ready", "0"), ("hang", "0")])
     mig = Section("mig", [("profile", _mig(name, values)) for name, values in data.get("mig", {}).items()])
-    return GpuState([machine, driver, mig, *(_gpu(data, index, number, host) for index in range(number))])
+    return GpuState([machine, driver, mig, *gpus])
+
+
+def _of_profile(profile: str, count: int | None, host: str, first: int) -> list[Section]:
+    known = profiles()
+    if profile not in known:
+        raise LabError(f"GPU profile {profile!r}: wanted one of {', '.join(known)}")
+    data = known[profile]
+    number = data["count"] if count is None else count
+    if not 0 <= number <= len(data["pci"]):
+        raise LabError(f"{number} GPUs of {profile}: wanted 0 to {len(data['pci'])}, the places a {data['product']} has")
+    return [_gpu(data, index, number, host, first + index) for index in range(number)]
 
 
 def _address(address: str) -> str:
@@ -150,9 +162,9 @@ def _mig(name: str, values: list[Any]) -> str:
     return f"{number} {name} {' '.join(map(str, rest))} {','.join(map(str, starts))}"
 
 
-def _gpu(data: Mapping[str, Any], index: int, count: int, host: str) -> Section:
+def _gpu(data: Mapping[str, Any], index: int, count: int, host: str, minor: int) -> Section:
     model = data["gpu"]
-    identity = f"{host}/{index}"
+    identity = f"{host}/{minor}"
     power, clocks = model["power_watts"], model["clocks"]
     link = model.get("nvlink", {})
     values: dict[str, object] = {
@@ -167,7 +179,7 @@ def _gpu(data: Mapping[str, Any], index: int, count: int, host: str) -> Section:
         "pci": _address(data["pci"][index]),
         "device_id": model["device_id"],
         "subsystem_id": model["subsystem_id"],
-        "minor": index,
+        "minor": minor,
         "numa": data["numa"][index],
         "compute_major": model["compute"][0],
         "compute_minor": model["compute"][1],
@@ -199,7 +211,7 @@ def _gpu(data: Mapping[str, Any], index: int, count: int, host: str) -> Section:
         "mig_capable": int("mig" in data),
         "mig_reset": int(bool(model.get("mig_reset"))),
     }
-    section = Section(f"gpu {index}", [(key, str(value)) for key, value in values.items()])
+    section = Section(f"gpu {minor}", [(key, str(value)) for key, value in values.items()])
     switches = data.get("switches") or ["00:00.0"]
     for number in range(data.get("links_to_switch", 0)):
         section.add("link", f"switch {_address(switches[number % len(switches)])}")

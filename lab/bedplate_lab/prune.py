@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from bedplate_lab import bases, components, debian, debs, depot, hostimage, images, versions
+from bedplate_lab import bases, components, debian, debs, depot, gpudebs, gpusim, hostimage, images, versions
 from bedplate_lab.paths import cache, lock
 from bedplate_lab.report import Report
 
@@ -53,6 +53,8 @@ def _wanted() -> Iterator[Path]:
         yield from directories
     for package in debs.packages().values():
         yield from (debs.path(package, directory / "bin") for directory in builds[package.component])
+    yield from (gpusim.directory(version) for version in gpusim.driver_versions())
+    yield from (debs.path(package, programs) for package, programs in gpudebs.wanted())
     for recipe in images.RECIPES:
         yield from (images.layout(recipe, directory / "bin") for directory in builds[recipe.component])
     for component in versions.load().values():

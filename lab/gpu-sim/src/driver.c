@@ -88,8 +88,12 @@ void make_nodes(const struct state *state)
     bool any_mig = false;
     for (int i = 0; i < state->gpu_count; i++) {
         const struct gpu *gpu = &state->gpus[i];
-        if (!gpu_driven(state, gpu))
+        if (!gpu_driven(state, gpu)) {
+            char path[32];
+            snprintf(path, sizeof path, "/dev/nvidia%d", gpu->minor);
+            unlink(rooted(path));
             continue;
+        }
         node(MAJOR_NVIDIA, gpu->minor, "/dev/nvidia%d", gpu->minor);
         any_mig = any_mig || gpu->mig_capable;
     }
