@@ -46,6 +46,7 @@ def check_gpu(found: Gathered) -> None:
         _packages(found, pool, table)
         _mig(found, pool, table)
         _needs_driver(found, pool, gpu)
+        _needs_os(found, pool, gpu)
     _one_owner(found, gpu)
     _one_strategy(found)
     for row, index in accepted.items():
@@ -181,6 +182,16 @@ def _needs_driver(found: Gathered, pool: Pool, gpu: Gpu) -> None:
         return
     rule = "shows GPUs of a driver, and the pool has none: give driver: {branch, version}"
     found.problems.append(pool.problem(("exposure",), spec.shown_by, rule))
+
+
+def _needs_os(found: Gathered, pool: Pool, gpu: Gpu) -> None:
+    """The operator looks at labels of the operating system; without node feature discovery they come from the spec."""
+    spec = pool.spec
+    assert spec is not None
+    own = spec.shown_by == "operator" and not gpu.operator.node_feature_discovery
+    if own and distribution_of(found, spec) is None:
+        rule = "must be given where gpu.operator.node_feature_discovery is false: the operator needs it as a label"
+        found.problems.append(pool.problem(("os",), MISSING, rule))
 
 
 def _operator_owns(gpu: Gpu, part: str) -> bool:
