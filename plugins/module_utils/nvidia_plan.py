@@ -154,7 +154,7 @@ def plan_install(observed: Observed, desired: Desired, packages: tuple[DriverPac
         packages,
         tuple(headers),
         gone,
-        {n: v for n in {*names, *gone} if states[n].installed and (v := states[n].version) is not None},
+        working_before(observed, packages, gone),
         tuple(observed.built) if desired.headers else (),
         desired.lock_timeout_seconds,
     )
@@ -168,6 +168,18 @@ def plan_install(observed: Observed, desired: Desired, packages: tuple[DriverPac
         after = resolve(package, version, observed.offers) or package.version or UNKNOWN
         changes.append(Change(f"package {package.name}", before, after, effects, operation))
     return changes + holds, problems
+
+
+def working_before(observed: Observed, packages: tuple[DriverPackage, ...], gone: tuple[str, ...]) -> dict[str, str]:
+    """Return the installed packages to go back to when the new ones fail: those of a whole driver, else none."""
+    states = {n: observed.packages[n] for n in {*(p.name for p in packages), *gone}}
+    present = {n: v for n, state in states.items() if (v := state.version) is not None}
+    of_driver = {p.name for p in packages if p.of_driver} | set(gone)
+    versions = {upstream_version(v) for n, v in present.items() if n in of_driver}
+    whole = (
+        len(versions) == 1 and not any(states[n].broken for n in states) and any("dkms" in n or "modules" in n for n in present)
+    )
+    return present if whole else {}
 
 
 def plan_loaded(observed: Observed, desired: Desired, installing: tuple[str, ...]) -> list[Change]:

@@ -15,6 +15,7 @@ from .host import TIMED_OUT, Host, Result
 from .operations import last_lines
 
 TRANSACTION_TIMEOUT_SECONDS = 1800
+CONFIGURE = ("dpkg", "--configure", "-a", "--force-confdef", "--force-confold")
 FORMAT = "${Package}\\t${Version}\\t${Status}\\n"
 UNFINISHED = f"{RECORD_DIRECTORY}/apt.json"
 """Exists while a transaction of ours runs; left by a killed one, whose half-configured packages are then ours to finish."""
@@ -71,6 +72,26 @@ def observe_packages(host: Host, names: Iterable[str]) -> dict[str, PackageState
     return {name: known.get(name, PackageState()) for name in wanted}
 
 
+@dataclass(frozen=True)
+class FinishInterrupted:
+    """Operation: finish what a killed transaction left, as far as it goes by itself; apt completes or reports the rest.
+
+    A package killed while its files were unpacked must be unpacked again (dpkg's "reinstreq") before anything that needs it can
+    be configured, which neither dpkg nor apt's --fix-broken does.
+    """
+
+    lock_timeout_seconds: int = DEFAULT_LOCK_TIMEOUT_SECONDS
+
+    def perform(self, host: Host) -> None:
+        """Configure, unpack again, and so configure the rest."""
+        host.run(CONFIGURE, timeout_seconds=TRANSACTION_TIMEOUT_SECONDS, env=APT_ENVIRONMENT)
+        states = sorted(find_packages(host, "*").items())
+        cut = [f"{n}={s.version}" if s.version else n for n, s in states if " reinstreq " in s.status]
+        if cut:
+            argv = [*apt_get(self.lock_timeout_seconds), "install", "--yes", "--reinstall", "--allow-change-held-packages", *cut]
+            host.run(argv, timeout_seconds=TRANSACTION_TIMEOUT_SECONDS, env=APT_ENVIRONMENT)
+
+
 @dataclass
 class AptInstall:
     """One apt-get transaction for all package changes of a component; the changes share this object.
@@ -106,6 +127,8 @@ class AptInstall:
 
     def _install(self, host: Host) -> None:
         require_locks_free(host, self.lock_timeout_seconds)
+        if host.exists(UNFINISHED):
+            FinishInterrupted(self.lock_timeout_seconds).perform(host)
         raw = {"format": RECORD_FORMAT, "component": "apt", "packages": sorted(self.packages)}
         host.write(UNFINISHED, json.dumps(raw, indent=2, sort_keys=True) + "\n", mode=0o600)
         result = self._apt(host, self.argv())
