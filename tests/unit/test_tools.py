@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -57,6 +59,24 @@ def test_a_command_is_ended_with_all_it_started(tmp_path: Path) -> None:
     while _alive(child) and time.monotonic() < deadline:
         time.sleep(0.05)
     assert not _alive(child)
+
+
+def test_an_interrupted_run_ends_its_suites_and_itself_within_seconds(tmp_path: Path) -> None:
+    """In a process of its own, because being interrupted is for life: nothing is started afterwards."""
+    program = (
+        "import os, threading\n"
+        "from bedplate_tools import suites, testing\n"
+        "suites.unit = lambda *_, **__: [lambda: suites._command('test-tools-suite', ['sleep', '600'])]\n"
+        "threading.Timer(1, os.kill, (os.getpid(), 15)).start()\n"
+        "raise SystemExit(testing.main(['unit']))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, env=_environment())
+    assert done.returncode == 128 + 15, done.stderr
+    assert "interrupted" in done.stdout
+
+
+def _environment() -> dict[str, str]:
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
 
 
 def _alive(pid: int) -> bool:

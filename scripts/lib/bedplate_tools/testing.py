@@ -34,17 +34,29 @@ def main(argv: Sequence[str] | None = None) -> int:
     wanted = [suite for suite in SUITES if suite in (options.suites or SUITES)]
 
     for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, _end)
-    results = run(wanted, extra, keep=options.keep)
+        signal.signal(number, _interrupt)
+    try:
+        results = run(wanted, extra, keep=options.keep)
+    except Interrupted as interrupted:
+        return 128 + interrupted.number
     lines, code = summary(results)
     say("\n".join(["", *lines]))
     return code
 
 
-def _end(number: int, _frame: object) -> None:
+class Interrupted(BaseException):
+    """A signal asked for the end. Raised where the main thread stands, so that what is waited for there can be ended as well."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        self.number = number
+
+
+def _interrupt(number: int, _frame: object) -> None:
+    for again in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(again, signal.SIG_IGN)
     say("interrupted: ending what was started")
-    stop_all()
-    sys.exit(128 + number)
+    raise Interrupted(number)
 
 
 def run(wanted: Sequence[str], extra: Sequence[str] = (), *, keep: bool = False) -> list[Result]:
@@ -69,7 +81,11 @@ def run(wanted: Sequence[str], extra: Sequence[str] = (), *, keep: bool = False)
 
 def _side_by_side(checks: Sequence[suites.Check]) -> list[Result]:
     with ThreadPoolExecutor(max_workers=2) as pool:
-        return list(pool.map(_told, checks))
+        try:
+            return list(pool.map(_told, checks))
+        except BaseException:
+            stop_all()  # or leaving the pool would wait for them
+            raise
 
 
 def _told(check: suites.Check) -> Result:
