@@ -33,7 +33,7 @@ class GpuState:
 
     @classmethod
     def of(cls, desired: Mapping[str, Any], driver: Mapping[str, Any], sharing: Mapping[str, Any]) -> GpuState:
-        """Build from a host's derived data (gpus, exposure_labels) and the results of nvidia_driver and gpu_sharing, or empty ones."""
+        """Build from a host's derived data (gpus, exposure_labels) and the results of nvidia_driver and gpu_sharing."""
         probe = driver.get("gpu") or {}
         consistent = probe.get("probe") == "ok" and probe.get("libraries") == [probe.get("loaded")]
         findings: list[str] = []
@@ -86,7 +86,7 @@ def stored(node: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def had_gpus(node: Mapping[str, Any]) -> bool:
-    """Tell whether the node passed its GPU checks once; one accepted before its pool had a driver did not, and stays in service."""
+    """Tell whether the node passed its GPU checks once; one accepted before it had a driver did not, and stays in service."""
     return bool(((stored(node).get("checks") or {}).get(GPU_HEALTH) or {}).get("passed"))
 
 
