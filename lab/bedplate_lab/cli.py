@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from bedplate_lab import cache, cluster, extra, gpucli, ssh, state, summary
 from bedplate_lab.down import down
 from bedplate_lab.errors import LabError
+from bedplate_lab.leftovers import remove_dead
 from bedplate_lab.podman import Podman
 from bedplate_lab.steps import Steps
 from bedplate_lab.topology import MOST
@@ -44,6 +45,9 @@ def parser() -> argparse.ArgumentParser:
 
     sub = add("down", _down, "remove all the lab made, and only that; the cache stays")
     sub.add_argument("--cache", action="store_true", help="remove the cache of built components too")
+    sub.add_argument(
+        "--dead", action="store_true", help="instead of this lab, remove those of other checkouts of which nothing runs any more"
+    )
 
     sub = add("status", _status, "show hosts, depot and nodes")
     sub.add_argument("--json", action="store_true", help="as JSON")
@@ -124,7 +128,10 @@ def _up(parsed: argparse.Namespace) -> int:
 
 
 def _down(parsed: argparse.Namespace) -> int:
-    down(Steps(), cache=parsed.cache)
+    if parsed.dead:
+        remove_dead(Steps())
+    else:
+        down(Steps(), cache=parsed.cache)
     return 0
 
 

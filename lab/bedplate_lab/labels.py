@@ -18,6 +18,6 @@ def arguments() -> list[str]:
     return ["--label", f"{LAB}={INSTANCE}", "--label", f"{CHECKOUT}={ROOT}"]
 
 
-def filters() -> list[str]:
-    """`--filter` arguments for podman's list commands."""
-    return ["--filter", f"label={LAB}={INSTANCE}"]
+def filters(owner: str = INSTANCE) -> list[str]:
+    """`--filter` arguments for podman's list commands: what belongs to a lab, this one unless another is named."""
+    return ["--filter", f"label={LAB}={owner}"]

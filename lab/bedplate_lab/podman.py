@@ -65,13 +65,17 @@ class Podman:
                 found[container.name] = container.labels.get(labels.CHECKOUT, "made by hand")
         return found
 
+    def labelled(self) -> list[Container]:
+        """Containers of every lab on this machine, whatever their state."""
+        return list(map(_container, self._rows("ps", "--all", "--filter", f"label={labels.LAB}", "--format", "json")))
+
     def remove_container(self, name: str) -> None:
         """Remove a container at once, running or not, with its anonymous volumes; none is fine."""
         self("rm", "--force", "--ignore", "--time", "0", "--volumes", name)
 
-    def volumes(self) -> list[str]:
-        """Names of this lab's volumes."""
-        return self("volume", "ls", "--quiet", *labels.filters()).stdout.split()
+    def volumes(self, owner: str = labels.INSTANCE) -> list[str]:
+        """Names of a lab's volumes, this one's unless another is named."""
+        return self("volume", "ls", "--quiet", *labels.filters(owner)).stdout.split()
 
     def create_volume(self, name: str) -> None:
         """Make an empty volume; one of that name that is there already belongs to a host long gone and is replaced."""

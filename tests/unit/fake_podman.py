@@ -120,8 +120,8 @@ class FakePodman:
                 continue
             kind, _, value = words[index + 1].partition("=")
             if kind == "label":
-                name, _, wanted = value.partition("=")
-                if labels.get(name) != wanted:
+                name, valued, wanted = value.partition("=")
+                if name not in labels or (valued and labels[name] != wanted):
                     return False
             elif kind == "name" and not str(row["Names"]).startswith(f"['{value.removeprefix('^')}"):
                 return False
