@@ -20,6 +20,7 @@ from .check_gpu import NVIDIA_DRA_DRIVER, distribution_of
 from .gather import Gathered
 from .model import Site
 from .model_pool import RDMA_FABRICS, GpuPool
+from .versions import load_versions
 
 EXPOSURE_CONFIG = "pool.bedplate.dev/exposure-config"
 """Label: which configuration the device plugin by itself has on the node."""
@@ -85,7 +86,10 @@ class GpuDerivation:
                 "lock_timeout_seconds": lock_timeout,
             },
             "gpu_sharing": {"mig": spec.mig or {}},
-            "nvidia_container_toolkit": {"lock_timeout_seconds": lock_timeout},
+            "nvidia_container_toolkit": {
+                "version": f"{load_versions().of('nvidia-container-toolkit')}-1",
+                "lock_timeout_seconds": lock_timeout,
+            },
         }
 
     def runtime(self, spec: GpuPool | None) -> dict[str, Any]:
