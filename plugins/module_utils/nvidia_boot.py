@@ -40,15 +40,16 @@ def observe_boot(host: Host) -> BootState:
     return BootState(files, host.exists(UPDATE_INITRAMFS), (host.read(STAMP) or "").strip())
 
 
-def observe_built(host: Host, releases: Iterable[str]) -> dict[str, Optional[str]]:
-    """Return the version of the nvidia module on disk for each kernel release; None where there is none for that kernel.
+def observe_built(host: Host, releases: Iterable[str], module: str = "nvidia") -> dict[str, Optional[str]]:
+    """Return the version of the driver's module on disk for each kernel release; None where there is none for that kernel.
 
-    A module whose vermagic names another kernel counts as none: that kernel refuses it.
+    module: its name on disk (nvidia_packages.module_file). One whose vermagic names another kernel counts as none: that kernel
+    refuses it.
     """
     found: dict[str, Optional[str]] = {}
     for release in releases:
-        version = host.run(["modinfo", "-k", release, "-F", "version", "nvidia"])
-        magic = host.run(["modinfo", "-k", release, "-F", "vermagic", "nvidia"]).out.split()
+        version = host.run(["modinfo", "-k", release, "-F", "version", module])
+        magic = host.run(["modinfo", "-k", release, "-F", "vermagic", module]).out.split()
         fits = version.ok and magic[:1] == [release]
         found[release] = (version.out.strip() or None) if fits else None
     return found

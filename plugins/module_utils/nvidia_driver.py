@@ -13,7 +13,7 @@ from .kernel_headers import header_packages, kernels_to_serve, observe_kernels
 from .nvidia_boot import observe_boot, observe_built, plan_boot_files, plan_builds, plan_initramfs
 from .nvidia_health import judge
 from .nvidia_install import HELD, NAME, InstallDriver, matches, observe_offers
-from .nvidia_packages import DISTRIBUTIONS, DriverPackage, PackageChoiceError
+from .nvidia_packages import DISTRIBUTIONS, DriverPackage, PackageChoiceError, module_file
 from .nvidia_plan import (
     DISKS,
     MODULE,
@@ -56,6 +56,7 @@ class NvidiaDriver(Component[Desired, Observed]):
         states.update(find_packages(host, "nvidia-driver-pinning-*"))
         differs = any(not states[p.name].installed or not matches(p, desired.version, states[p.name].version) for p in packages)
         differs = differs or any(not states[h].installed for h in headers)
+        module = module_file(distribution, desired.source, desired.modules)
         services = {n: nvidia_services.observe_service(host, n) for n in nvidia_services.NAMES} if desired.userspace else {}
         fabric = fabric_wanted(seen, desired)
         return replace(
@@ -63,7 +64,7 @@ class NvidiaDriver(Component[Desired, Observed]):
             packages=states,
             offers=observe_offers(host, [p.name for p in packages] + headers) if differs else {},
             secure_boot=observe_secure_boot(host),
-            built=observe_built(host, kernels_to_serve(kernels, desired.kernels)) if desired.headers else {},
+            built=observe_built(host, kernels_to_serve(kernels, desired.kernels), module) if desired.headers else {},
             boot=observe_boot(host),
             services=services,
             loaded_besides=frozenset(m for m in desired.load if host.exists(f"/sys/module/{m.replace('-', '_')}")),

@@ -89,7 +89,7 @@ class InstallDriver:
 
     packages: to be at the driver's version. others: names installed in whichever version (kernel headers). remove: packages of
     the other kind or version. previous: versions before, to be put back when the transaction fails. kernels: releases for which a
-    module must be there afterwards.
+    module of that name must be there afterwards.
     """
 
     version: str
@@ -98,6 +98,7 @@ class InstallDriver:
     remove: tuple[str, ...] = ()
     previous: Mapping[str, str] = field(default_factory=dict)
     kernels: tuple[str, ...] = ()
+    module: str = "nvidia"
     lock_timeout_seconds: int = 300
     done: bool = field(default=False, compare=False)
 
@@ -127,7 +128,7 @@ class InstallDriver:
         self.done = True
 
     def _verify(self, host: Host) -> None:
-        built = observe_built(host, self.kernels)
+        built = observe_built(host, self.kernels, self.module)
         wrong = {release: found for release, found in built.items() if found != self.version}
         if wrong:
             lines = ", ".join(f"{found or 'none'} for kernel {release}" for release, found in wrong.items())

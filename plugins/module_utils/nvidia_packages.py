@@ -155,6 +155,13 @@ def driver_packages(
     return tuple(p for p in found if userspace or p.part == "modules")
 
 
+def module_file(distribution: str, source: str, modules: str) -> str:
+    """Return what the driver's main module is called on disk; Debian's own packages have names by kind and load it as nvidia."""
+    if source == "distribution" and distribution.startswith("debian-"):
+        return "nvidia-current-open" if modules == "open" else "nvidia-current"
+    return "nvidia"
+
+
 def _check(distribution: str, branch: int, modules: str, source: str, build: str) -> None:
     choices = ((distribution, DISTRIBUTIONS), (modules, MODULES), (source, SOURCES), (build, BUILDS))
     for value, known in choices:

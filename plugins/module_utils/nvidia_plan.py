@@ -19,6 +19,7 @@ from .nvidia_packages import (
     DriverPackage,
     PackageChoiceError,
     driver_packages,
+    module_file,
     parse_version,
     upstream_version,
 )
@@ -156,6 +157,7 @@ def plan_install(observed: Observed, desired: Desired, packages: tuple[DriverPac
         gone,
         working_before(observed, packages, gone),
         tuple(observed.built) if desired.headers else (),
+        module_file(observed.distribution, desired.source, desired.modules),
         desired.lock_timeout_seconds,
     )
     disturbs = observed.state.loaded is not None and (bool(gone) or any(p.part != "fabric" for p in differing))

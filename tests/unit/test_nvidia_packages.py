@@ -8,6 +8,7 @@ from ansible_collections.bedplate.metal.plugins.module_utils.nvidia_packages imp
     PackageChoiceError,
     branch_of,
     driver_packages,
+    module_file,
     upstream_version,
 )
 
@@ -52,6 +53,10 @@ class TestNames:
             "ubuntu-24.04", "580.126.09", "open", source="distribution", build="precompiled", kernel="6.8.0-90-generic"
         )
         assert {"linux-modules-nvidia-580-server-open-6.8.0-90-generic", "nvidia-utils-580-server"} <= set(ubuntu)
+
+    def test_debians_own_module_has_a_name_by_kind(self) -> None:
+        assert module_file("debian-12", "distribution", "open") == "nvidia-current-open"
+        assert module_file("debian-12", "nvidia", "open") == module_file("ubuntu-24.04", "distribution", "open") == "nvidia"
 
     def test_only_modules(self) -> None:
         assert set(named("debian-12", "535.261.03", "open", source="distribution", userspace=False)) == {
