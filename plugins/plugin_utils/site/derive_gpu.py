@@ -188,7 +188,7 @@ class GpuDerivation:
             "mig": {"strategy": strategies[0] if strategies else "none"},
             "migManager": {"enabled": False},
             "devicePlugin": plugin,
-            # No workload of the operator's own on a GPU: the gate judges nodes. (The chart renders an empty list as null, which the
+            # No workload of the operator's own on a GPU: the gate judges nodes. (An empty list becomes null in the chart, and the
             # definition of its resource refuses.)
             "validator": {"plugin": {"env": [{"name": "WITH_WORKLOAD", "value": "false"}]}},
             "dcgmExporter": {"enabled": True},
