@@ -16,7 +16,7 @@ from pathlib import Path
 
 import yaml
 
-from bedplate_lab import epoch, versions
+from bedplate_lab import components, epoch, versions
 from bedplate_lab.errors import LabError
 from bedplate_lab.paths import PACKAGING, cache, new_file
 from bedplate_lab.report import Report
@@ -34,9 +34,10 @@ class Package:
     """One package.yml. Paths are relative to the host's root.
 
     `programs` maps paths to programs of the component; `programs_directory` takes every program of the component instead.
-    `links` maps paths to what they lead to, `relations` control fields such as Conflicts to their values. `ldconfig` is set for
-    packages with libraries; `conffiles` are files that an administrator may change. `filled` maps marks in the package's own
-    texts to what takes their place; `source` is the directory that describes the package where it is not PACKAGING/name.
+    `module_files` maps paths to files of the component's module, `links` paths to what they lead to, `relations` control fields
+    such as Conflicts to their values. `ldconfig` is set for packages with libraries; `conffiles` are files that an administrator
+    may change. `filled` maps marks in the package's own texts to what takes their place; `source` is the directory that
+    describes the package where it is not PACKAGING/name.
     """
 
     name: str
@@ -46,6 +47,7 @@ class Package:
     depends: tuple[str, ...] = ()
     programs: tuple[tuple[str, str], ...] = ()
     programs_directory: str = ""
+    module_files: tuple[tuple[str, str], ...] = ()
     directories: tuple[str, ...] = ()
     services: tuple[str, ...] = ()
     links: tuple[tuple[str, str], ...] = ()
@@ -124,6 +126,7 @@ def describe(path: Path, version: str, *, source: str = "", filled: Mapping[str,
         depends=tuple(data.get("depends", ())),
         programs=tuple(data.get("programs", {}).items()),
         programs_directory=data.get("programs_directory", ""),
+        module_files=tuple(data.get("module_files", {}).items()),
         directories=tuple(data.get("directories", ())),
         services=tuple(data.get("services", ())),
         links=tuple(data.get("links", {}).items()),
@@ -187,6 +190,12 @@ def _lay_out(package: Package, programs: Path, tree: Path) -> None:
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(source, target)
         target.chmod(0o755)
+    if package.module_files:
+        module = components.module_directory(components.BY_COMPONENT[package.component])
+        for name, file in package.module_files:
+            target = tree / name
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(module / file, target)
     for name, leads_to in package.links:
         target = tree / name
         target.parent.mkdir(parents=True, exist_ok=True)

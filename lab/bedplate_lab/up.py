@@ -141,7 +141,7 @@ def _boot_and_fill(lab: State, steps: Steps, podman: Podman) -> list[str]:
 
     side_by_side(boot, fill)
     with steps.step("inventory") as report:
-        known = inventory.Depot(ca.ensure().pem, aptrepo.public_key(depot.content() / "apt"))
+        known = inventory.Depot(ca.ensure().pem, aptrepo.public_key(depot.content() / "apt"), str(depot.helm_program()))
         report("written" if inventory.write(lab.planned(), known) else "unchanged")
     return made
 

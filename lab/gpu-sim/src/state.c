@@ -2,7 +2,7 @@
 /* What the state means: lookups and the names of things. */
 #include "state.h"
 
-#include <ctype.h>
+#include <dlfcn.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,12 +17,31 @@
 #define COMPUTE_PER_INSTANCE 8
 #define FIRST_CAP_MINOR 3
 
+/* Containers that mount the host's root somewhere (the device plugin) load the library from there: the state is there too. */
+static const char *beside_library(void)
+{
+    static __thread char path[512];
+    Dl_info info;
+    if (!dladdr((void *)(uintptr_t)state_path, &info) || !info.dli_fname)
+        return NULL;
+    const char *end = strstr(info.dli_fname, "/usr/lib/");
+    if (!end)
+        end = strstr(info.dli_fname, "/lib/");
+    if (!end || end == info.dli_fname)
+        return NULL;
+    snprintf(path, sizeof path, "%.*s" HOST_STATE, (int)(end - info.dli_fname), info.dli_fname);
+    return access(path, F_OK) == 0 ? path : NULL;
+}
+
 const char *state_path(void)
 {
     const char *named = getenv("GPU_SIM_STATE");
     if (named && *named)
         return named;
-    return access(HOST_STATE, F_OK) == 0 ? HOST_STATE : CONTAINER_STATE;
+    if (access(HOST_STATE, F_OK) == 0)
+        return HOST_STATE;
+    const char *beside = beside_library();
+    return beside ? beside : CONTAINER_STATE;
 }
 
 const char *rooted(const char *path)

@@ -99,7 +99,8 @@ struct state {
     int gpu_count;
 };
 
-/* Where the state file is: GPU_SIM_STATE, or its place on a host, or where containers see it through the driver's firmware. */
+/* Where the state file is: GPU_SIM_STATE, or its place on a host (also one whose root is mounted where this library comes from), or
+   where containers see it through the driver's firmware. */
 const char *state_path(void);
 
 /* `path` below GPU_SIM_ROOT, in one of a few buffers that are used in turn (per thread). */
