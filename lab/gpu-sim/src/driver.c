@@ -226,8 +226,9 @@ void write_procfs(const struct state *state, const char *directory)
                  "NVRM version: NVIDIA UNIX x86_64 Kernel Module  %s  Release Build  (gpu-sim@lab)\n"
                  "GCC version:  gcc version 12.2.0 (Debian 12.2.0-14+deb12u1)\n",
                  state->loaded);
+    /* No modification: the container toolkit would forbid it in containers, in a file that their own procfs does not have here. */
     write_text(directory, "nvidia/params",
-               "ResmanDebugLevel: 4294967295\nModifyDeviceFiles: 1\nDeviceFileUID: 0\nDeviceFileGID: 0\nDeviceFileMode: 438\n");
+               "ResmanDebugLevel: 4294967295\nModifyDeviceFiles: 0\nDeviceFileUID: 0\nDeviceFileGID: 0\nDeviceFileMode: 438\n");
     bool any_mig = false;
     for (int i = 0; i < state->gpu_count; i++)
         if (gpu_driven(state, &state->gpus[i])) {
