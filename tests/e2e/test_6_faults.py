@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from kubernetes.watch import Watch
 
 from bedplate_tools.lab_site import add_hosts, remove_hosts
 
@@ -114,26 +115,25 @@ def test_a_version_the_depot_lacks_is_refused_with_what_it_offers(bigger: Site) 
 def test_a_failing_join_leaks_no_token_at_any_verbosity(bigger: Site, cluster: Cluster) -> None:
     """Something sits on kubelet's port, so kubeadm's preflight refuses; meanwhile the tokens made for the run are watched."""
     seen: set[str] = set()
-    ended = threading.Event()
 
     def watch() -> None:
-        while not ended.wait(0.3):
-            for secret in cluster.core.list_namespaced_secret("kube-system").items:
-                if secret.type == "bootstrap.kubernetes.io/token":
-                    seen.add(secret.metadata.name.removeprefix("bootstrap-token-"))
+        tokens: dict[str, Any] = {
+            "namespace": "kube-system",
+            "field_selector": "type=bootstrap.kubernetes.io/token",
+            "timeout_seconds": 600,
+        }
+        for event in Watch().stream(cluster.core.list_namespaced_secret, **tokens):
+            seen.add(event["object"].metadata.name.removeprefix("bootstrap-token-"))
 
     listener = "import socket,time; s=socket.socket(); s.bind(('0.0.0.0', 10250)); s.listen(); time.sleep(600)"
     sh(NAME, f'systemd-run --unit on-kubelets-port python3 -c "{listener}"')
-    watcher = threading.Thread(target=watch)
-    watcher.start()
+    threading.Thread(target=watch, daemon=True).start()
     try:
         run = bigger.run("--limit", NAME, "-vvv", "--diff", "--extra-vars", '{"preflight_kubernetes_ports_free": false}')
     finally:
-        ended.set()
-        watcher.join()
         sh(NAME, "systemctl stop on-kubelets-port")
     refused(run, NAME, "10250")
-    assert seen, "the join was tried with a token"
+    wait_until(lambda: seen, "the token of the join to be seen", 30)
     shown = run.output + str(run.report) + sh(NAME, "journalctl --no-pager -o cat -n 2000")
     assert TOKEN.findall(shown) == []
     assert [token for token in seen if re.search(rf"\b{token}\.", shown)] == []
