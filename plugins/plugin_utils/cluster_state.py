@@ -41,9 +41,10 @@ class Search:
         if kubeconfig is None or self.answered:
             return
         bracketed = f"[{address}]" if ":" in address else address
-        path = runtime_directory(cluster_name) / "kubeconfig"
-        write_private(path, set_server(kubeconfig, f"https://{bracketed}:{API_PORT}"))
         ca_sha256 = fingerprint(certificate_authority(kubeconfig))
+        # Names of clusters are the sites' own: two runs at a time for clusters of one name must not take each other's.
+        path = runtime_directory(cluster_name) / f"kubeconfig-{ca_sha256[:16]}"
+        write_private(path, set_server(kubeconfig, f"https://{bracketed}:{API_PORT}"))
         try:
             nodes = {node["metadata"]["name"]: slim_node(node) for node in Api(path).nodes()}
         except KubeError as error:

@@ -103,6 +103,17 @@ def test_the_first_kubeconfig_whose_api_answers_is_taken(monkeypatch: pytest.Mon
     assert (stat.S_IMODE(path.stat().st_mode), stat.S_IMODE(path.parent.stat().st_mode)) == (0o600, 0o700)
 
 
+def test_two_clusters_of_one_name_do_not_take_each_others_kubeconfig(monkeypatch: pytest.MonkeyPatch, runtime: Path) -> None:
+    paths = []
+    for address in ("192.0.2.11", "192.0.2.12"):
+        search = search_with(monkeypatch, {f"https://{address}:6443"})
+        search.take("cp1", admin_conf()[0], address, "lab")
+        paths.append(search.path)
+    first, second = paths
+    assert first and second and first != second
+    assert "192.0.2.11" in first.read_text() and "192.0.2.12" in second.read_text()
+
+
 def test_ipv6_addresses_are_bracketed_in_the_url(monkeypatch: pytest.MonkeyPatch) -> None:
     search = search_with(monkeypatch, {"https://[fd00::11]:6443"})
     search.take("cp1", admin_conf()[0], "fd00::11", "lab")
