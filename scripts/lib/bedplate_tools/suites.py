@@ -69,8 +69,8 @@ def lint() -> list[Check]:
 
 
 def molecule(extra: Sequence[str] = ()) -> list[Check]:
-    """Every scenario on the same two lab hosts, then their removal."""
-    return [*(partial(_scenario, name) for name in scenarios()), _destroy]
+    """Every scenario on the same two lab hosts, removed before (a run that was cut off may have left them half there) and after."""
+    return [_destroy, *(partial(_scenario, name) for name in scenarios()), _destroy]
 
 
 def _python_programs() -> list[str | Path]:
