@@ -69,7 +69,7 @@ def lint() -> list[Check]:
 
 
 def molecule(extra: Sequence[str] = ()) -> list[Check]:
-    """Every scenario on the same two lab hosts, removed before as well as after: a run that was cut off leaves them half there."""
+    """Every scenario on the same two lab hosts, removed before as well as after: a run cut off leaves them half there."""
     return [_destroy, *(partial(_scenario, name) for name in scenarios()), _destroy]
 
 
