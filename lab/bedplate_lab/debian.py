@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import shutil
 import tarfile
 from collections.abc import Sequence
@@ -18,7 +19,20 @@ from bedplate_lab.run import CommandError, run
 
 SUITE = "bookworm"
 KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
-MIRROR = os.environ.get("BEDPLATE_DEBIAN_MIRROR", "http://deb.debian.org").rstrip("/")
+APT = Path("/etc/apt")
+
+
+def machines_mirror(apt: Path = APT) -> str:
+    """Base URL of the mirror the machine's own apt sources name; empty when they name none."""
+    for path in (apt / "sources.list", *sorted(apt.glob("sources.list.d/*"))):
+        if path.is_file():
+            found = re.search(r"^[^#\n]*?(https?://\S+?)/debian/?(?=\s|$)", path.read_text(errors="replace"), re.MULTILINE)
+            if found:
+                return found.group(1)
+    return ""
+
+
+MIRROR = os.environ.get("BEDPLATE_DEBIAN_MIRROR", machines_mirror()).rstrip("/")
 """Base URL of the mirror that holds `debian` and `debian-security`."""
 ADVICE = (
     "is it reachable? Another mirror is named by BEDPLATE_DEBIAN_MIRROR (a URL that has /debian and /debian-security below it)"

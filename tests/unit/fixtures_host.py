@@ -131,7 +131,7 @@ def repositories_desired() -> RepositoriesDesired:
 
 def repositories_host() -> RecordedHost:
     host = debian()
-    host.files["/etc/apt/sources.list"] = "deb http://deb.debian.org/debian bookworm main\n"
+    host.files["/etc/apt/sources.list"] = "deb http://mirror.example.org/debian bookworm main\n"
     host.files["/etc/apt/sources.list.d/old.list"] = "deb http://old.example/debian bookworm main\n"
     host.files["/etc/apt/sources.list.d/bedplate-gone.sources"] = "Types: deb\nURIs: http://gone\nSuites: x/\n"
     host.files["/usr/local/share/ca-certificates/bedplate-gone.crt"] = OTHER_CA

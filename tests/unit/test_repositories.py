@@ -78,7 +78,7 @@ class TestSources:
     @pytest.mark.parametrize(
         ("uri", "suite", "name"),
         [
-            ("http://deb.debian.org/debian", "bookworm", "deb.debian.org_debian_dists_bookworm_"),
+            ("http://mirror.example.org/debian", "bookworm", "mirror.example.org_debian_dists_bookworm_"),
             ("http://user:pw@10.0.0.1:8080/a_b/", "s", "10.0.0.1:8080_a%5fb_dists_s_"),
             ("https://[fd00::1]:8443/apt", "s", "%5bfd00::1%5d:8443_apt_dists_s_"),
         ],

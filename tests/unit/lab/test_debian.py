@@ -41,3 +41,20 @@ def test_sources_hold_updates_and_security() -> None:
     lines = debian.sources().splitlines()
     assert [line.split()[3] for line in lines] == ["bookworm", "bookworm-updates", "bookworm-security"]
     assert all(f"[signed-by={debian.KEYRING}]" in line for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("sources.list", "# deb http://old.test/debian sid main\ndeb [arch=amd64] http://mirror.test/debian sid main\n"),
+        ("sources.list.d/debian.sources", "Types: deb\n# http://old.test/debian/\nURIs: http://mirror.test/debian\n"),
+    ],
+)
+def test_the_mirror_is_the_one_the_machine_itself_uses(tmp_path: Path, name: str, text: str) -> None:
+    (tmp_path / "sources.list.d").mkdir()
+    (tmp_path / name).write_text(text)
+    assert debian.machines_mirror(tmp_path) == "http://mirror.test"
+
+
+def test_a_machine_without_debian_sources_names_no_mirror(tmp_path: Path) -> None:
+    assert debian.machines_mirror(tmp_path) == ""
