@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from bedplate_lab import labels, topology
+from bedplate_lab import labels, network, topology
 from bedplate_lab.podman import Podman
 from bedplate_lab.steps import Steps
 
@@ -17,9 +17,9 @@ def dead_labs(podman: Podman) -> list[str]:
         found.add(owner)
         if container.running:
             alive.add(owner)
-    network = (podman.network() or {}).get("labels") or {}
-    if labels.LAB in network:
-        found.add(network[labels.LAB])
+    network_owner = network.owner(podman)
+    if network_owner is not None:
+        found.add(network_owner)
     return sorted(found - alive - {labels.INSTANCE})
 
 
@@ -35,5 +35,5 @@ def remove_dead(steps: Steps, podman: Podman | None = None) -> None:
         for owner in owners:
             for volume in podman.volumes(owner):
                 podman.remove_volume(volume)
-        if ((podman.network() or {}).get("labels") or {}).get(labels.LAB) in owners:
+        if network.owner(podman) in owners:
             podman("network", "rm", "--force", "--time", "0", topology.NETWORK)

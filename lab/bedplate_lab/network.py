@@ -36,10 +36,15 @@ def ensure(podman: Podman) -> bool:
     return True
 
 
+def owner(podman: Podman) -> str | None:
+    """Label of the lab whose network it is, None when there is none or somebody made it by hand."""
+    label: str | None = ((podman.network() or {}).get("labels") or {}).get(labels.LAB)
+    return label
+
+
 def owned(podman: Podman) -> bool:
     """Whether the network is there and this lab's."""
-    found = podman.network()
-    return found is not None and (found.get("labels") or {}).get(labels.LAB) == labels.INSTANCE
+    return owner(podman) == labels.INSTANCE
 
 
 def remove(podman: Podman) -> bool:

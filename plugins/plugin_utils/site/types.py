@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import ipaddress
 import re
+from collections.abc import Callable
 from typing import Annotated, Any
 from urllib.parse import urlsplit
 
@@ -47,6 +48,17 @@ def address_or_none(text: Any) -> Address | None:
         return None
 
 
+def matching(pattern: str | re.Pattern[str], rule: str) -> Callable[[str], str]:
+    """Return a validator that takes a text the whole of which matches the pattern, and refuses others with the rule."""
+
+    def validate(text: str) -> str:
+        if not re.fullmatch(pattern, text):
+            raise ValueError(rule)
+        return text
+
+    return validate
+
+
 def _label(text: str) -> str:
     if not is_dns_label(text):
         raise ValueError("must be a DNS label: lower-case letters, digits and hyphens, 63 at most (RFC 1123)")
@@ -61,10 +73,9 @@ def _name(text: str) -> str:
     return text
 
 
-def _label_value(text: str) -> str:
-    if not _LABEL_VALUE.fullmatch(text):
-        raise ValueError("becomes a node label: letters, digits, '-', '_' and '.', 63 at most, letter or digit at both ends")
-    return text
+_label_value = matching(
+    _LABEL_VALUE, "becomes a node label: letters, digits, '-', '_' and '.', 63 at most, letter or digit at both ends"
+)
 
 
 def _label_key(text: str) -> str:
@@ -154,16 +165,10 @@ def _signing_key(text: str) -> str:
     return text
 
 
-def _file_name(text: str) -> str:
-    if not re.fullmatch(r"[a-z0-9][a-z0-9-]*", text):
-        raise ValueError("becomes part of a file name: lower-case letters, digits and hyphens")
-    return text
+_file_name = matching(r"[a-z0-9][a-z0-9-]*", "becomes part of a file name: lower-case letters, digits and hyphens")
 
 
-def _quantity(text: str) -> str:
-    if not _QUANTITY.fullmatch(text):
-        raise ValueError('must be a quantity in quotes, for example "64Gi", "3T" or "500m"')
-    return text
+_quantity = matching(_QUANTITY, 'must be a quantity in quotes, for example "64Gi", "3T" or "500m"')
 
 
 def _path(text: str) -> str:
@@ -172,10 +177,7 @@ def _path(text: str) -> str:
     return text
 
 
-def _version(text: str) -> str:
-    if not re.fullmatch(r"[0-9]+\.[0-9]+\.[0-9]+", text):
-        raise ValueError('must be a full version of three numbers without a "v", for example "1.36.3"')
-    return text
+_version = matching(r"[0-9]+\.[0-9]+\.[0-9]+", 'must be a full version of three numbers without a "v", for example "1.36.3"')
 
 
 def share_percent(text: Any) -> int | None:

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
 
-from .types import Word, address_or_none, is_dns_name
+from .types import Word, address_or_none, is_dns_name, matching
 
 _REGISTRY = re.compile(r"(\[[0-9a-fA-F:]+\]|[a-z0-9]([a-z0-9.-]*[a-z0-9])?)(:[0-9]{1,5})?")
 _IMAGE_PATH = re.compile(r"[a-z0-9]+([._-]+[a-z0-9]+)*(/[a-z0-9]+([._-]+[a-z0-9]+)*)*")
@@ -53,28 +53,18 @@ def _image_registry(text: str) -> str:
     return text
 
 
-def _package(text: str) -> str:
-    if not re.fullmatch(r"[a-z0-9][a-z0-9+.-]+", text):
-        raise ValueError("must be the name of a Debian package: lower-case letters, digits, '+', '-' and '.'")
-    return text
+_package = matching(r"[a-z0-9][a-z0-9+.-]+", "must be the name of a Debian package: lower-case letters, digits, '+', '-' and '.'")
 
 
-def _package_version(text: str) -> str:
-    if not re.fullmatch(r"[A-Za-z0-9.+~:-]+", text):
-        raise ValueError("must be a Debian package version: letters, digits, '.', '+', '~', ':' and '-'")
-    return text
+_package_version = matching(r"[A-Za-z0-9.+~:-]+", "must be a Debian package version: letters, digits, '.', '+', '~', ':' and '-'")
 
 
-def _module(text: str) -> str:
-    if not re.fullmatch(r"[A-Za-z0-9_-]+", text):
-        raise ValueError("must be the name of a kernel module: letters, digits, '_' and '-'")
-    return text
+_module = matching(r"[A-Za-z0-9_-]+", "must be the name of a kernel module: letters, digits, '_' and '-'")
 
 
-def _sysctl_key(text: str) -> str:
-    if not re.fullmatch(r"[A-Za-z0-9_-]+([./][A-Za-z0-9_:@-]+)+", text):
-        raise ValueError("must be the name of a kernel parameter, for example net.core.somaxconn")
-    return text
+_sysctl_key = matching(
+    r"[A-Za-z0-9_-]+([./][A-Za-z0-9_:@-]+)+", "must be the name of a kernel parameter, for example net.core.somaxconn"
+)
 
 
 def _limit(value: Any) -> Any:
