@@ -5,12 +5,15 @@ from __future__ import annotations
 
 import json
 import subprocess
-from collections.abc import Sequence
+import threading
+from collections.abc import Iterable, Sequence
+from contextlib import ExitStack
+from functools import partial
 from types import TracebackType
 
 from bedplate_tools import ROOT
-from bedplate_tools.command import Running, say
-from bedplate_tools.result import Result, of_command
+from bedplate_tools.command import say, started
+from bedplate_tools.result import Check, Result, of_command
 
 LAB = ROOT / "scripts" / "lab"
 
@@ -33,22 +36,34 @@ class Lab:
         self._was_up = runs()
         self._keep = keep or self._was_up
         self._arguments = arguments
-        self._up: Running | None = None
+        self._ended = threading.Event()
+        self._came_up = False
+        self._stack = ExitStack()
 
     def __enter__(self) -> Lab:
         """Begin to bring it up and return at once."""
-        self._up = Running("lab up", [LAB, "up", *self._arguments], show=True)
+        self._up = self._stack.enter_context(started("lab up", [LAB, "up", *self._arguments], show=True))
         return self
 
     def ready(self) -> Result:
         """Wait until it is up; the result counts as one test."""
-        assert self._up is not None
-        return of_command("lab up", self._up.wait(), self._up.seconds)
+        try:
+            self._came_up = self._up.wait()
+        finally:
+            self._ended.set()
+        return of_command("lab up", self._came_up, self._up.seconds)
+
+    def needed_by(self, suite: str, checks: Iterable[Check]) -> list[Check]:
+        """Return checks that wait until `ready` has returned, and fail if the lab did not come up."""
+        return [partial(self._checked, suite, check) for check in checks]
+
+    def _checked(self, suite: str, check: Check) -> Result:
+        self._ended.wait()
+        return check() if self._came_up else of_command(f"{suite}: the lab did not come up", False, 0)
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         """Stop a bring-up that is still going on, and take down what this run brought up."""
-        if self._up is not None:
-            self._up.stop()
+        self._stack.close()
         if self._keep:
             say("the lab stays up; scripts/lab down removes it")
         else:

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import xml.etree.ElementTree as ElementTree
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -27,6 +27,9 @@ class Result:
         """Return the result as one line for people."""
         skipped = f", {self.skipped} skipped" if self.skipped else ""
         return f"{self.name:<28} {self.passed:>5} passed, {self.failed} failed{skipped}  ({self.seconds:.0f} s)"
+
+
+Check = Callable[[], Result]
 
 
 def of_command(name: str, ok: bool, seconds: float) -> Result:

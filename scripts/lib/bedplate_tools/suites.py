@@ -3,15 +3,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
 from bedplate_tools import REPORTS, ROOT
 from bedplate_tools.command import started
-from bedplate_tools.result import Result, of_command, of_junit
-
-Check = Callable[[], Result]
+from bedplate_tools.result import Check, Result, of_command, of_junit
 
 COLLECTION = Path(".ansible/collections/ansible_collections/bedplate/metal")
 """The checkout under the name Ansible and mypy know it by."""

@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from bedplate_tools import suites
 from bedplate_tools.command import say, stop_all
 from bedplate_tools.lab import Lab
-from bedplate_tools.result import Result, summary
+from bedplate_tools.result import Check, Result, summary
 
 SUITES = ("unit", "lint", "e2e", "molecule")
 
@@ -60,35 +60,34 @@ def _interrupt(number: int, _frame: object) -> None:
 
 
 def run(wanted: Sequence[str], extra: Sequence[str] = (), *, keep: bool = False) -> list[Result]:
-    """Run suites and return their results. The lab comes up while the suites that need none run."""
-    needs_no_lab = [*(suites.unit(extra, show=len(wanted) == 1) if "unit" in wanted else [])]
-    needs_no_lab += suites.lint() if "lint" in wanted else []
+    """Run suites and return their results: in one lane the lab and its cluster's tests, in the other all that need no cluster."""
+    alone = [*(suites.unit(extra, show=len(wanted) == 1) if "unit" in wanted else [])]
+    alone += suites.lint() if "lint" in wanted else []
     if not {"e2e", "molecule"} & set(wanted):
-        return _side_by_side(needs_no_lab)
+        return _side_by_side(*([check] for check in alone))
     # Molecule's hosts need the depot alone; the cluster is for the e2e tests.
     with Lab(keep=keep, arguments=() if "e2e" in wanted else ("--no-site",)) as lab:
-        results = _side_by_side(needs_no_lab)
-        up = lab.ready()
-        results.append(up)
-        if up.failed:
-            say("the lab did not come up: e2e and molecule cannot run")
-            return results
-        for suite, checks in (("e2e", suites.e2e(extra)), ("molecule", suites.molecule())):
-            if suite in wanted:
-                results += [_told(check) for check in checks]
-        return results
+        return _side_by_side(
+            [lab.ready, *lab.needed_by("e2e", suites.e2e(extra) if "e2e" in wanted else [])],
+            [*alone, *lab.needed_by("molecule", suites.molecule() if "molecule" in wanted else [])],
+        )
 
 
-def _side_by_side(checks: Sequence[suites.Check]) -> list[Result]:
+def _side_by_side(*lanes: Sequence[Check]) -> list[Result]:
+    """Run lanes of checks, two at a time; the checks of a lane run one after the other."""
     with ThreadPoolExecutor(max_workers=2) as pool:
         try:
-            return list(pool.map(_told, checks))
+            return [result for lane in pool.map(_in_order, lanes) for result in lane]
         except BaseException:
             stop_all()  # or leaving the pool would wait for them
             raise
 
 
-def _told(check: suites.Check) -> Result:
+def _in_order(checks: Sequence[Check]) -> list[Result]:
+    return [_told(check) for check in checks]
+
+
+def _told(check: Check) -> Result:
     result = check()
     say(result.line())
     return result
