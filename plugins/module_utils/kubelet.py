@@ -9,13 +9,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Optional
 
+from . import endpoint_probe, rollback
 from . import kubelet_config as config
-from . import rollback
 from .apt import DEFAULT_LOCK_TIMEOUT_SECONDS
 from .core import DRAIN, RESTART_KUBELET, BedplateError, Change, Component, Operation, Plan
 from .host import Host
 from .hosts_file import HOSTS, RESOLV_CONF, UPSTREAM_RESOLV_CONF, choose_resolv_conf, contradictions, with_entry
-from .kubeadm import CRI_SOCKET, KUBELET_CONF, KUBELET_CONFIG
+from .kubeadm import API_PORT, CRI_SOCKET, KUBELET_CONF, KUBELET_CONFIG
 from .operations import RemoveFile, RunCommand, WriteFile, file_change
 from .packages import PackageState, observe_packages, package_problems, plan_packages
 from .rollback import GuardedFile
@@ -47,6 +47,7 @@ class Desired:
     node_ip: str
     endpoint_name: str
     endpoint_address: Optional[str] = None
+    endpoint_port: int = API_PORT
     dropins: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     extra_args: Mapping[str, str] = field(default_factory=dict)
     extra_packages: tuple[str, ...] = ()
@@ -78,7 +79,8 @@ class Observed:
 
     files: text of each single file this component owns or reads, None where there is none. dropins: texts by path. states: texts
     of the resource managers' state files. joined: kubelet has a configuration and a kubeconfig, so a restart means something.
-    stale_unit: systemd has not loaded kubelet's newest unit files.
+    stale_unit: systemd has not loaded kubelet's newest unit files. wrong_endpoint: what answers instead of this cluster's API
+    at the endpoint's new address, asked only on a member whose entry would change.
     """
 
     packages: Mapping[str, PackageState]
@@ -88,6 +90,7 @@ class Observed:
     joined: bool
     enabled: bool
     stale_unit: bool
+    wrong_endpoint: Optional[str] = None
 
 
 @dataclass(frozen=True)
@@ -133,6 +136,7 @@ class Kubelet(Component[Desired, Observed]):
             joined=files[KUBELET_CONFIG] is not None and host.exists(KUBELET_CONF),
             enabled="UnitFileState=enabled" in shown,
             stale_unit="NeedDaemonReload=yes" in shown,
+            wrong_endpoint=_wrong_endpoint(host, files[HOSTS] or "", desired),
         )
 
     def plan(self, observed: Observed, desired: Desired) -> Plan:
@@ -147,6 +151,8 @@ class Kubelet(Component[Desired, Observed]):
         hosts = observed.files[HOSTS] or ""
         problems += contradictions(hosts, desired.endpoint_name, desired.endpoint_address)
         wanted_hosts = with_entry(hosts, desired.endpoint_name, desired.endpoint_address)
+        if observed.wrong_endpoint is not None:
+            problems.append(endpoint_probe.problem(desired.endpoint_name, desired.endpoint_port, observed.wrong_endpoint))
         changes += file_change(HOSTS, observed.files[HOSTS], wanted_hosts) if hosts or wanted_hosts else []
         changes += file_change(CRICTL, observed.files[CRICTL], desired.crictl())
 
@@ -191,6 +197,13 @@ class Kubelet(Component[Desired, Observed]):
             f"last journal lines:\n{journal}\n{put_back}; kubelet {'is healthy again' if again else 'is still not healthy'}. "
             "Next: correct what the journal names, then run this again"
         )
+
+
+def _wrong_endpoint(host: Host, hosts: str, desired: Desired) -> Optional[str]:
+    name, address = desired.endpoint_name, desired.endpoint_address
+    if with_entry(hosts, name, address) == hosts or not endpoint_probe.is_member(host):
+        return None
+    return endpoint_probe.wrong_answer(host, name, address, desired.endpoint_port)
 
 
 def _restarted(host: Host, port: int) -> bool:

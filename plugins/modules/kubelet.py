@@ -58,8 +58,13 @@ options:
         type: str
         required: true
       address:
-        description: IP address; IPv6 without brackets.
+        description: IP address; IPv6 without brackets. A host that is part of a cluster takes another one only if the cluster's
+          API answers there.
         type: str
+      port:
+        description: Port the API answers on.
+        type: int
+        default: 6443
   dropins:
     description: Drop-ins by file name (C(NN-name.conf)), each a dictionary of KubeletConfiguration fields. Unknown fields are
       refused, because kubelet would ignore them in silence.
@@ -120,7 +125,7 @@ from ansible_collections.bedplate.metal.plugins.module_utils.ansible_component i
     PROXY_OPTION,
     run_component,
 )
-from ansible_collections.bedplate.metal.plugins.module_utils.kubeadm import CRI_SOCKET
+from ansible_collections.bedplate.metal.plugins.module_utils.kubeadm import API_PORT, CRI_SOCKET
 from ansible_collections.bedplate.metal.plugins.module_utils.kubelet import Desired, Kubelet
 from ansible_collections.bedplate.metal.plugins.module_utils.kubelet_config import check_fragments
 
@@ -135,7 +140,11 @@ ARGUMENT_SPEC: dict[str, Any] = {
     "endpoint": {
         "type": "dict",
         "required": True,
-        "options": {"name": {"type": "str", "required": True}, "address": {"type": "str"}},
+        "options": {
+            "name": {"type": "str", "required": True},
+            "address": {"type": "str"},
+            "port": {"type": "int", "default": API_PORT},
+        },
     },
     "dropins": {"type": "dict", "default": {}},
     "extra_args": {"type": "dict", "default": {}},
@@ -166,6 +175,7 @@ def build_desired(parameters: dict[str, Any]) -> Desired:
         node_ip=",".join(node_ips),
         endpoint_name=parameters["endpoint"]["name"],
         endpoint_address=_address("endpoint.address", address) if address else None,
+        endpoint_port=parameters["endpoint"]["port"],
         dropins=parameters["dropins"],
         extra_args={name: _argument(name, value) for name, value in parameters["extra_args"].items()},
         extra_packages=tuple(parameters["packages"]),

@@ -94,6 +94,7 @@ def joined_host(fragment: dict[str, Any] | None = None) -> RecordedHost:
         {
             kubeadm.KUBELET_CONFIG: "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n",
             kubeadm.KUBELET_CONF: "kind: Config\n",
+            kubeadm.CA_CERTIFICATE: CA,
             f"{kubelet_config.DIRECTORY}/10-host.conf": kubelet_config.render({}),
             f"{kubelet_config.DIRECTORY}/20-site.conf": kubelet_config.render({"maxPods": 110, **(fragment or {})}),
             kubelet.FLAGS: kubelet_desired().flags(),
@@ -117,6 +118,13 @@ def changed_kubelet() -> kubelet.Desired:
     return kubelet_desired(dropins=STATIC, proxy={"http": "http://proxy:3128"})
 
 
+def moving_host() -> RecordedHost:
+    """The joined node, and a cluster whose API answers at another address too."""
+    host = joined_host()
+    host.files["/run/api/10.0.0.99"] = ""
+    return host
+
+
 CASES = [
     Case("container_runtime on a fresh host", ContainerRuntime, runtime_desired, runtime_host),
     Case("container_runtime without a packaged file", ContainerRuntime, runtime_desired, lambda: runtime_host(None)),
@@ -129,4 +137,5 @@ CASES = [
         changed_kubelet,
         joined_host,
     ),
+    Case("kubelet of a node whose endpoint moves", Kubelet, lambda: kubelet_desired(endpoint_address="10.0.0.99"), moving_host),
 ]

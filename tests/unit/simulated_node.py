@@ -115,7 +115,9 @@ def node_systemctl(host: RecordedHost, argv: Sequence[str], stdin: str | None) -
 
 
 def probe(host: RecordedHost, argv: Sequence[str], stdin: str | None) -> Result:
-    """The health probe of kubelet."""
+    """The health probe of kubelet, and that of an API endpoint, which answers where ``/run/api/ADDRESS`` is."""
+    if argv[3:] and not argv[3].startswith("http"):
+        return Result(0) if f"/run/api/{argv[3]}" in host.files else Result(1, "", "timed out\n")
     return Result(0 if host.services.get("kubelet") == "active" else 1)
 
 

@@ -8,11 +8,12 @@ from typing import Any
 
 import pytest
 from ansible_collections.bedplate.metal.plugins.module_utils import rollback
-from ansible_collections.bedplate.metal.plugins.module_utils.core import BedplateError, Outcome, Policy, execute
+from ansible_collections.bedplate.metal.plugins.module_utils.core import BedplateError, Outcome, Policy, Record, execute
+from ansible_collections.bedplate.metal.plugins.module_utils.host import Result
 from ansible_collections.bedplate.metal.plugins.module_utils.kubelet import FLAGS, UNIT_DROPIN, Desired, Kubelet
 from ansible_collections.bedplate.metal.plugins.module_utils.kubelet_config import DIRECTORY, parse
 from ansible_collections.bedplate.metal.plugins.modules.kubelet import build_desired
-from fixtures_node import CPU_STATE, STATIC, joined_host, kubelet_desired, kubelet_host
+from fixtures_node import CPU_STATE, STATIC, joined_host, kubelet_desired, kubelet_host, moving_host
 
 from recorded_host import RecordedHost
 
@@ -168,9 +169,36 @@ class TestInService:
         assert SITE not in host.files and f"{DIRECTORY}/90-admin.conf" in host.files
 
     def test_the_endpoint_moves_without_a_restart(self) -> None:
-        host = joined_host()
-        outcome = run(host, kubelet_desired(endpoint_address="10.0.0.99"), IN_SERVICE)
+        outcome = run(moving_host(), kubelet_desired(endpoint_address="10.0.0.99"), IN_SERVICE)
         assert effects(outcome) == {"file /etc/hosts": set()}
+
+    @pytest.mark.parametrize("check", [False, True])
+    def test_the_endpoint_never_moves_to_where_the_cluster_does_not_answer(self, check: bool) -> None:
+        host = joined_host()
+        before = host.snapshot()
+        desired = kubelet_desired(endpoint_address="10.0.0.98", dropins={"20-site.conf": {"maxPods": 220}})
+        outcome = run(host, desired, Policy(check=check, in_service=True))
+        (problem,) = outcome.problems
+        assert "api.example.test" in problem.what and "10.0.0.98:6443" in problem.found and "timed out" in problem.found
+        assert "cluster.endpoint.address" in problem.next_step
+        assert host.snapshot() == before and not outcome.changes
+
+    def test_a_name_left_to_dns_must_lead_to_the_cluster(self) -> None:
+        host = moving_host()
+        assert "no address of api.example.test in DNS" in run(host, kubelet_desired(endpoint_address=None)).problems[0].found
+        host.on("getent", lambda host, argv, stdin: Result(0, "10.0.0.99  STREAM api.example.test\n"))
+        run(host, kubelet_desired(endpoint_address=None))
+        assert "api.example.test" not in host.files["/etc/hosts"]
+
+    def test_a_settled_endpoint_is_not_asked_for(self) -> None:
+        host = joined_host()
+        run(host, policy=IN_SERVICE)
+        assert not [c for c in host.commands if "10.0.0.10" in c]
+
+    def test_an_init_that_did_not_end_may_correct_its_endpoint(self) -> None:
+        host = joined_host()
+        Record("control_plane", data={"phase": "initialising"}).save(host)
+        assert effects(run(host, kubelet_desired(endpoint_address="10.0.0.98"))) == {"file /etc/hosts": set()}
 
 
 class TestProof:
@@ -208,7 +236,7 @@ class TestOptions:
         "cni_plugins_version": "",
         "packages": [],
         "node_ip": "10.0.0.11",
-        "endpoint": {"name": "api.example.test", "address": None},
+        "endpoint": {"name": "api.example.test", "address": None, "port": 6443},
         "dropins": {},
         "extra_args": {"v": 2},
         "proxy": {"http": None, "https": None, "no_proxy": []},
@@ -231,7 +259,7 @@ class TestOptions:
             ({"node_ip": "[fd00::1]"}, r"node_ip.*\[fd00::1\].*without brackets"),
             ({"node_ip": ""}, "node_ip"),
             ({"node_ip": "10.0.0.1,10.0.0.2"}, "one of each family"),
-            ({"endpoint": {"name": "a", "address": "api"}}, "endpoint.address.*'api'"),
+            ({"endpoint": {"name": "a", "address": "api", "port": 6443}}, "endpoint.address.*'api'"),
             ({"extra_args": {"node-ip": "10.0.0.1"}}, "node-ip"),
             ({"extra_args": {"v": "2 --x"}}, "blanks"),
             ({"dropins": {"30-pool.conf": {"maxPod": 1}}}, "did you mean maxPods"),

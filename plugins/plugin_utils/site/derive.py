@@ -218,7 +218,7 @@ class Derivation:
             },
             "kubelet": {
                 "version": f"{cluster.kubernetes_version}-{revision}",
-                "endpoint": {"name": self.endpoint["name"], "address": self.endpoint["address"]},
+                "endpoint": self.endpoint,
                 "proxy": self.proxy,
                 "lock_timeout_seconds": lock_timeout,
             },
