@@ -12,7 +12,7 @@ author: The Bedplate authors
 description:
   - Counts, for every host and for the controller, executed tasks (module runs on a host), changed and failed ones, and seconds.
   - Collects the C(changes), C(deferred) and C(problems) that the collection's modules return.
-  - Prints a short summary at the end of a run, with every deferred change and the playbook that rolls it out.
+  - Prints a short summary at the end of a run, with every deferred change and the command that rolls it out.
   - Writes all of it as JSON (format 1, mode 0600) when a path is given.
   - Results of tasks with C(no_log) are counted; nothing of their content is looked at.
 options:
@@ -25,9 +25,12 @@ options:
 
 import json
 import os
+import shlex
+import sys
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -43,7 +46,9 @@ from ansible_collections.bedplate.metal.plugins.plugin_utils.run_report import (
     TaskEvent,
     findings,
 )
+from ansible_collections.bedplate.metal.plugins.plugin_utils.site.problem import shown_path
 
+CONTROL_PLANE, SYSTEM_NODES, GPU_NODES = "control_plane", "system_nodes", "gpu_nodes"
 NO_RUN = frozenset({"meta", "include_tasks", "include_role", "import_tasks", "import_role", "import_playbook", "pause"})
 """Actions of ansible.builtin that run no module although they do not say so through their plugin."""
 
@@ -66,7 +71,8 @@ class CallbackModule(CallbackBase):
 
     def v2_playbook_on_start(self, playbook: Any) -> None:
         self._started = time.monotonic()
-        self._report = RunReport(os.path.basename(playbook._file_name), check=bool(context.CLIARGS.get("check")))
+        name, check = os.path.basename(playbook._file_name), bool(context.CLIARGS.get("check"))
+        self._report = RunReport(name, check=check, command=_command(sys.argv[0], context.CLIARGS.get("inventory") or ()))
 
     def v2_runner_on_start(self, host: Any, task: Any) -> None:
         self._begun[host.get_name(), task._uuid] = time.monotonic()
@@ -126,6 +132,8 @@ class CallbackModule(CallbackBase):
                     changes=findings(data, "changes"),
                     deferred=findings(data, "deferred"),
                     problems=findings(data, "problems"),
+                    planned=bool(task.check_mode),
+                    pool=_pool(result.host),
                 )
             self._report.add(event)
 
@@ -141,6 +149,22 @@ class CallbackModule(CallbackBase):
             needs = getattr(plugin, "_requires_connection", True)
             self._connects[action] = needs and action.removeprefix("ansible.builtin.") not in NO_RUN
         return self._connects[action]
+
+
+def _pool(host: Any) -> str:
+    """Return the group a host is rolled with: the one right under gpu_nodes, or that of its kind; "" for another host."""
+    groups = {group.name: group for group in host.get_groups()}
+    for name, group in groups.items():
+        if GPU_NODES in {parent.name for parent in group.parent_groups}:
+            return name
+    return next((name for name in (SYSTEM_NODES, CONTROL_PLANE) if name in groups), "")
+
+
+def _command(program: str, inventories: Iterable[str]) -> str:
+    """Return how ansible-playbook was called, with its inventories, so that it can be pasted where this run was started."""
+    name = shown_path(program) if os.path.basename(program) == "ansible-playbook" else "ansible-playbook"
+    given = [word for path in inventories for word in ("-i", path if "," in path else shown_path(path))]
+    return shlex.join([name, *given])
 
 
 def _write(path: Path, report: dict[str, Any]) -> None:

@@ -28,6 +28,7 @@ class TaskEvent:
     host: the host the task was for. ran_on: the host it was delegated to, else the same. runs: module runs (0 for an action
     without a connection, the number of items not skipped for a loop). seconds: wall time from hand-over to result. changes,
     deferred, problems: what a Bedplate module returned (a change's key ``host`` names another host that it belongs to).
+    planned: the task ran in check mode, so its changes were not made. pool: the inventory group the host is rolled with.
     """
 
     host: str
@@ -41,6 +42,8 @@ class TaskEvent:
     changes: tuple[Mapping[str, Any], ...] = ()
     deferred: tuple[Mapping[str, Any], ...] = ()
     problems: tuple[Mapping[str, Any], ...] = ()
+    planned: bool = False
+    pool: str = ""
 
 
 @dataclass
@@ -64,17 +67,27 @@ class HostReport:
 
 
 class RunReport:
-    """Collects :class:`TaskEvent` and answers with the report as data and as lines for the terminal."""
+    """Collects :class:`TaskEvent` and answers with the report as data and as lines for the terminal.
 
-    def __init__(self, playbook: str, *, check: bool = False) -> None:
+    command: how ansible-playbook was called, as far as another playbook of the same site needs it.
+    """
+
+    def __init__(self, playbook: str, *, check: bool = False, command: str = "ansible-playbook") -> None:
         self.playbook = playbook
         self.check = check
+        self.command = command
+        self._pools: dict[str, str] = {}
+        self._deferred: dict[tuple[str, str], list[tuple[HostReport, dict[str, Any]]]] = {}
         self.hosts: dict[str, HostReport] = {}
         self.tasks: list[TaskEvent] = []
 
     def add(self, event: TaskEvent) -> None:
-        """Count one event for the host the task ran on; its findings for the host they are about."""
+        """Count one event for the host the task ran on; its findings for the host they are about.
+
+        What a component leaves for later is what its last word in the run says: a rolling playbook plans before it applies.
+        """
         self.tasks.append(event)
+        self._pools[event.host] = event.pool
         ran_on = self._host(event.ran_on)
         ran_on.seconds += event.seconds
         if event.outcome == "skipped":
@@ -84,13 +97,22 @@ class RunReport:
             ran_on.unreachable += 1
             return
         ran_on.executed += event.runs
-        ran_on.changed += event.changed
+        planned = event.planned and not self.check
+        ran_on.changed += event.changed and not planned
         ran_on.failed += event.outcome == "failed"
         ran_on.ignored += event.outcome == "ignored"
-        for kind in ("changes", "deferred", "problems"):
+        waiting = self._deferred.setdefault((event.host, event.action), [])
+        if event.outcome == "ok":
+            for report, change in waiting:
+                report.deferred = [other for other in report.deferred if other is not change]
+            waiting.clear()
+        for kind in ("deferred", "problems") if planned else ("changes", "deferred", "problems"):
             for found in getattr(event, kind):
                 owner = self._host(str(found.get("host", event.ran_on)))
-                getattr(owner, kind).append({key: value for key, value in found.items() if key != "host"})
+                public = {key: value for key, value in found.items() if key != "host"}
+                getattr(owner, kind).append(public)
+                if kind == "deferred":
+                    waiting.append((owner, public))
 
     def public(self, seconds: float) -> dict[str, Any]:
         """Return the report as JSON types; ``seconds`` is the run's wall time."""
@@ -133,16 +155,16 @@ class RunReport:
         return lines + self._deferred_lines()
 
     def _deferred_lines(self) -> list[str]:
-        by_playbook: dict[str, list[str]] = {}
+        by_command: dict[str, list[str]] = {}
         for name in sorted(self.hosts):
             for change in self.hosts[name].deferred:
                 effects = ", ".join(change.get("effects", ())) or "waits for another change"
-                line = f"  {name}: {change.get('what')} ({effects})"
-                by_playbook.setdefault(str(change.get("playbook", "a rolling playbook")), []).append(line)
+                playbook = change.get("playbook", "PLAYBOOK")
+                command = f"{self.command} {playbook} -e bedplate_pool={self._pools.get(name) or 'POOL'}"
+                by_command.setdefault(command, []).append(f"  {name}: {change.get('what')} ({effects})")
         lines: list[str] = []
-        for playbook in sorted(by_playbook):
-            lines.append(f"not applied, because it disturbs running work; {playbook} rolls it out:")
-            lines += by_playbook[playbook]
+        for command in sorted(by_command):
+            lines += ["not applied, because it disturbs running work:", *by_command[command], f"this rolls it out: {command}"]
         return lines
 
     def _host(self, name: str) -> HostReport:

@@ -36,12 +36,36 @@ def test_counts_for_the_host_it_ran_on_and_findings_for_the_host_they_are_about(
     assert (hosts["w3"]["executed"], hosts["w3"]["unreachable"]) == (0, 1)
 
 
-def test_summary_names_every_deferred_change_with_effects_and_playbook() -> None:
-    report = RunReport("site.yml")
-    report.add(event(outcome="ok", deferred=(LEFT,)))
+def test_summary_names_every_deferred_change_with_effects_and_a_command_to_paste() -> None:
+    report = RunReport("site.yml", command=".venv/bin/ansible-playbook -i inventories/lab")
+    report.add(event(outcome="ok", deferred=(LEFT,), pool="train"))
+    report.add(event(host="w2", ran_on="w2", outcome="ok", deferred=(LEFT,), pool="infer"))
     lines = "\n".join(report.lines(3.21))
     assert "w1  1 executed, changed nothing, 1 left for later" in lines
-    assert "bedplate.metal.roll_pool rolls it out:\n  w1: package kubelet (drain)" in lines
+    command = ".venv/bin/ansible-playbook -i inventories/lab bedplate.metal.roll_pool -e bedplate_pool="
+    assert f"running work:\n  w1: package kubelet (drain)\nthis rolls it out: {command}train" in lines
+    assert f"running work:\n  w2: package kubelet (drain)\nthis rolls it out: {command}infer" in lines
+
+
+def test_what_the_same_run_applied_later_is_not_left() -> None:
+    other = {**LEFT, "what": "file /etc/x"}
+    report = RunReport("roll_pool.yml")
+    report.add(event(outcome="ok", changed=True, changes=({"what": "sysctl a"},), deferred=(LEFT, other), planned=True))
+    report.add(event(host="w2", ran_on="w2", outcome="ok", deferred=(LEFT,), planned=True))
+    report.add(event(outcome="ok", action="bedplate.metal.kubelet", deferred=(), changed=False))
+    report.add(event(outcome="ok", changed=True, changes=({"what": "sysctl a"}, LEFT), deferred=(other,)))
+    hosts = report.public(1.0)["hosts"]
+    assert [change["what"] for change in hosts["w1"]["deferred"]] == ["file /etc/x"]
+    assert [change["what"] for change in hosts["w1"]["changes"]] == ["sysctl a", "package kubelet"]
+    assert hosts["w1"]["changed"] == 1
+    assert hosts["w2"]["deferred"] == [LEFT]
+
+
+def test_what_was_planned_is_still_left_after_a_failure() -> None:
+    report = RunReport("roll_pool.yml")
+    report.add(event(outcome="ok", deferred=(LEFT,), planned=True))
+    report.add(event(outcome="failed"))
+    assert report.public(1.0)["hosts"]["w1"]["deferred"] == [LEFT]
 
 
 def test_summary_of_check_mode_does_not_claim_to_have_changed_anything() -> None:
@@ -75,6 +99,22 @@ PLAYBOOK = """
     - {name: Secret, ansible.builtin.command: "echo {{ lookup('env', 'A_SECRET') }}", no_log: true}
     - {name: Ignored, ansible.builtin.command: "false", ignore_errors: true}
     - {name: Fails, ansible.builtin.command: "false", when: inventory_hostname == 'b'}
+"""
+ROLLING = """
+- hosts: a, b, c
+  gather_facts: false
+  tasks:
+    - {ansible.builtin.include_tasks: {file: component.yml, apply: {check_mode: true}}}
+    - {ansible.builtin.include_tasks: component.yml, when: inventory_hostname == 'a'}
+"""
+COMPONENT = """
+import json, sys
+from ansible.module_utils.basic import AnsibleModule
+module = AnsibleModule(argument_spec={}, supports_check_mode=True)
+change = [{"what": "package kubelet", "effects": ["drain"], "playbook": "bedplate.metal.roll_pool"}]
+kept = change if module.check_mode else []
+changes = [{"what": "sysctl a", "effects": []}] + ([] if kept else change)
+module.exit_json(changed=True, changes=changes, deferred=kept)
 """
 
 
@@ -117,3 +157,30 @@ def test_a_real_run_prints_its_summary_and_no_secret(ran: tuple[dict[str, Any], 
     assert "8 executed" in ran[1]
     assert "hunter2" not in ran[1]
     assert ran[2] == 0o600
+
+
+def test_a_real_rolling_run_names_what_is_left_with_a_command_for_each_pool(root: Path, tmp_path: Path) -> None:
+    (tmp_path / "library").mkdir()
+    (tmp_path / "library" / "component.py").write_text(COMPONENT)
+    (tmp_path / "component.yml").write_text("- {name: Component, component: {}}\n")
+    (tmp_path / "play.yml").write_text(ROLLING)
+    variables = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable}
+    pools = {"train": {"hosts": {"a": {}, "b": {}}}}
+    children = {"gpu_nodes": {"children": pools}, "control_plane": {"hosts": {"c": {}}}}
+    (tmp_path / "hosts.yml").write_text(json.dumps({"all": {"children": children, "vars": variables}}))
+    program = Path(sys.executable).with_name("ansible-playbook")
+    env = {
+        **os.environ,
+        "ANSIBLE_CONFIG": str(root / "ansible.cfg"),
+        "ANSIBLE_COLLECTIONS_PATH": str(root / ".ansible/collections"),
+    }
+    result = subprocess.run(
+        [program, "-i", "hosts.yml", "play.yml"], capture_output=True, text=True, env=env, timeout=120, cwd=tmp_path
+    )
+    left = result.stdout.partition("RUN REPORT")[2].splitlines()
+    assert "  a: package kubelet (drain)" not in left, result.stdout + result.stderr
+    assert any(line.startswith("  a ") and line.endswith("changed 2 things") for line in left)
+    assert any(line.startswith("  b ") and line.endswith("changed nothing, 1 left for later") for line in left)
+    for host, pool in (("b", "train"), ("c", "control_plane")):
+        place = left.index(f"  {host}: package kubelet (drain)")
+        assert left[place + 1].endswith(f"ansible-playbook -i hosts.yml bedplate.metal.roll_pool -e bedplate_pool={pool}")
