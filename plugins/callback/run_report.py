@@ -14,6 +14,7 @@ description:
   - Collects the C(changes), C(deferred) and C(problems) that the collection's modules return.
   - Prints a short summary at the end of a run, with every deferred change and the command that rolls it out.
   - Writes all of it as JSON (format 1, mode 0600) when a path is given.
+  - Removes the kubeconfigs that the run kept in memory when it ends.
   - Results of tasks with C(no_log) are counted; nothing of their content is looked at.
 options:
   path:
@@ -23,6 +24,7 @@ options:
     ini: [{section: bedplate, key: report}]
 """
 
+import atexit
 import json
 import os
 import shlex
@@ -46,6 +48,7 @@ from ansible_collections.bedplate.metal.plugins.plugin_utils.run_report import (
     TaskEvent,
     findings,
 )
+from ansible_collections.bedplate.metal.plugins.plugin_utils.runtime_directory import forget
 from ansible_collections.bedplate.metal.plugins.plugin_utils.site.problem import shown_path
 
 CONTROL_PLANE, SYSTEM_NODES, GPU_NODES = "control_plane", "system_nodes", "gpu_nodes"
@@ -71,6 +74,7 @@ class CallbackModule(CallbackBase):
 
     def v2_playbook_on_start(self, playbook: Any) -> None:
         self._started = time.monotonic()
+        atexit.register(forget, os.getpid())  # also where a run ends by an interrupt
         name, check = os.path.basename(playbook._file_name), bool(context.CLIARGS.get("check"))
         self._report = RunReport(name, check=check, command=_command(sys.argv[0], context.CLIARGS.get("inventory") or ()))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import os
 import ssl
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -21,12 +22,15 @@ from ansible_collections.bedplate.metal.plugins.plugin_utils.classify import (
     slim_node,
 )
 from ansible_collections.bedplate.metal.plugins.plugin_utils.kube import Api, KubeError, certificate_authority, set_server
-from ansible_collections.bedplate.metal.plugins.plugin_utils.runtime_directory import runtime_directory, write_private
+from ansible_collections.bedplate.metal.plugins.plugin_utils.runtime_directory import kubeconfig_path, write_private
 
 
 @dataclass
 class Search:
-    """What the control-plane hosts asked so far have told. unknown: those that could not be asked."""
+    """What the control-plane hosts asked so far have told. unknown: those that could not be asked.
+
+    run: the ansible-playbook process, the parent of the worker this is made in.
+    """
 
     unknown: list[str] = field(default_factory=list)
     answered: bool = False
@@ -35,6 +39,7 @@ class Search:
     nodes: dict[str, dict[str, Any]] = field(default_factory=dict)
     ca_sha256: str | None = None
     error: str | None = None
+    run: int = field(default_factory=os.getppid)
 
     def take(self, host: str, kubeconfig: str | None, address: str, cluster_name: str) -> None:
         """Take a control-plane host's admin.conf (None: it has none), keep it in memory and ask its API for the nodes."""
@@ -42,8 +47,7 @@ class Search:
             return
         bracketed = f"[{address}]" if ":" in address else address
         ca_sha256 = fingerprint(certificate_authority(kubeconfig))
-        # Names of clusters are the sites' own: two runs at a time for clusters of one name must not take each other's.
-        path = runtime_directory(cluster_name) / f"kubeconfig-{ca_sha256[:16]}"
+        path = kubeconfig_path(cluster_name, ca_sha256, self.run)
         write_private(path, set_server(kubeconfig, f"https://{bracketed}:{API_PORT}"))
         try:
             nodes = {node["metadata"]["name"]: slim_node(node) for node in Api(path).nodes()}

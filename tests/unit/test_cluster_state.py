@@ -9,6 +9,7 @@ import os
 import ssl
 import stat
 import subprocess
+import sys
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -16,10 +17,9 @@ from typing import Any
 import pytest
 import yaml
 from ansible_collections.bedplate.metal.plugins.module_utils.core import BedplateError
-from ansible_collections.bedplate.metal.plugins.plugin_utils import cluster_state, join_credentials
+from ansible_collections.bedplate.metal.plugins.plugin_utils import cluster_state, join_credentials, runtime_directory
 from ansible_collections.bedplate.metal.plugins.plugin_utils.cluster_state import Search, facts, fingerprint
 from ansible_collections.bedplate.metal.plugins.plugin_utils.kube import Api, KubeError, set_server
-from ansible_collections.bedplate.metal.plugins.plugin_utils.runtime_directory import runtime_directory
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
@@ -129,7 +129,49 @@ def test_an_open_runtime_directory_is_refused(tmp_path: Path) -> None:
     (tmp_path / "bedplate").mkdir(mode=0o700)
     os.chmod(tmp_path / "bedplate", 0o755)
     with pytest.raises(BedplateError, match="wanted owner"):
-        runtime_directory("lab")
+        runtime_directory.runtime_directory("lab")
+
+
+def ended_process() -> int:
+    with subprocess.Popen(["true"]) as process:
+        return process.pid
+
+
+def test_a_run_removes_its_kubeconfigs_and_those_of_killed_runs_only(runtime: Path) -> None:
+    running = runtime_directory.kubeconfig_path("lab", "ab" * 32, os.getppid())
+    killed = runtime_directory.kubeconfig_path("other", "cd" * 32, ended_process())
+    half_written = killed.with_name(f".{killed.name}.new-x1")
+    for path in (running, killed, half_written):
+        runtime_directory.write_private(path, "secret")
+    own = runtime_directory.kubeconfig_path("lab", "ab" * 32, os.getpid())
+    runtime_directory.write_private(own, "secret")
+    assert running.exists() and not killed.exists() and not half_written.exists()
+    runtime_directory.forget(os.getpid())
+    assert list(runtime.glob("bedplate/*/*")) == [running]
+
+
+KEEP = """
+from ansible.plugins.action import ActionBase
+from ansible_collections.bedplate.metal.plugins.plugin_utils.cluster_state import Search
+from ansible_collections.bedplate.metal.plugins.plugin_utils.runtime_directory import kubeconfig_path, write_private
+
+class ActionModule(ActionBase):
+    def run(self, tmp=None, task_vars=None):
+        path = kubeconfig_path("lab", "ab" * 32, Search().run)
+        write_private(path, "secret")
+        return {"failed": True, "msg": f"kept {path}"}
+"""
+
+
+def test_a_real_run_leaves_no_kubeconfig_although_it_fails(root: Path, runtime: Path) -> None:
+    (runtime / "action_plugins").mkdir()
+    (runtime / "action_plugins" / "keep.py").write_text(KEEP)
+    (runtime / "play.yml").write_text(yaml.safe_dump([{"hosts": "localhost", "gather_facts": False, "tasks": [{"keep": {}}]}]))
+    env = {**os.environ, "ANSIBLE_CONFIG": str(root / "ansible.cfg"), "ANSIBLE_LOCALHOST_WARNING": "false"}
+    program = Path(sys.executable).with_name("ansible-playbook")
+    result = subprocess.run([program, runtime / "play.yml"], capture_output=True, text=True, env=env, timeout=60, check=False)
+    assert f"kept {runtime}/bedplate/lab/kubeconfig-" in result.stdout, result.stdout + result.stderr
+    assert list((runtime / "bedplate" / "lab").iterdir()) == []
 
 
 def test_the_server_is_checked_for_the_name_kubernetes_at_any_address(tmp_path: Path) -> None:
