@@ -10,7 +10,7 @@ import shlex
 import sys
 from collections.abc import Callable, Sequence
 
-from bedplate_lab import cache, cluster, extra, ssh, state, summary
+from bedplate_lab import cache, extra, kubectl, ssh, state, summary
 from bedplate_lab.down import down
 from bedplate_lab.errors import LabError
 from bedplate_lab.leftovers import remove_dead
@@ -56,7 +56,7 @@ def parser() -> argparse.ArgumentParser:
     sub.add_argument("host", metavar="HOST")
     sub.add_argument("remote", metavar="CMD", nargs=argparse.REMAINDER, help="a command and its arguments")
 
-    sub = add("kubectl", _kubectl, "run kubectl as the cluster's administrator; all arguments are kubectl's")
+    sub = add("kubectl", _kubectl, "run kubectl here, as the cluster's administrator; all arguments are kubectl's")
     sub.add_argument("arguments", metavar="…", nargs=argparse.REMAINDER)
 
     sub = add("build", _build, "fill the cache and the depot's content, and start nothing")
@@ -161,8 +161,7 @@ def _ssh(parsed: argparse.Namespace) -> int:
 
 
 def _kubectl(parsed: argparse.Namespace) -> int:
-    line = cluster.kubectl_command(parsed.arguments)
-    return _become(ssh.command(cluster.entrance(state.load()), line, tty=_terminal()))
+    return _become(kubectl.prepare(state.load(), parsed.arguments))
 
 
 def _host_add(parsed: argparse.Namespace) -> int:

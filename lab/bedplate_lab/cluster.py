@@ -7,6 +7,7 @@ import json
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from bedplate_lab import ssh
 from bedplate_lab.errors import LabError
@@ -50,10 +51,15 @@ def nodes(lab: State) -> dict[str, Node]:
         ).stdout
         return parse_nodes(text)
     except CommandError as error:
-        last = error.output.strip().splitlines()[-1:] or ["no answer"]
-        if "command not found" in last[0] or KUBECONFIG in last[0]:
-            raise LabError("not made yet: scripts/lab up runs site.yml") from error
-        raise LabError(f"does not answer: {last[0]}") from error
+        raise explained(error) from error
+
+
+def explained(error: CommandError) -> LabError:
+    """Why the first control-plane host could not be asked for the cluster; completes "cluster: "."""
+    last = (error.output.strip().splitlines()[-1:] or ["no answer"])[0]
+    if "not found" in last or Path(KUBECONFIG).name in last:
+        return LabError("not made yet: scripts/lab up runs site.yml")
+    return LabError(f"does not answer: {last}")
 
 
 def parse_nodes(text: str) -> dict[str, Node]:

@@ -3,10 +3,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
 
-from bedplate_lab import cli, ssh, state
+from bedplate_lab import cli, cluster, ssh, state
 from bedplate_lab.errors import LabError
 from bedplate_lab.state import State
 from bedplate_lab.up import Options, choose
@@ -61,13 +62,58 @@ def test_up_refuses_what_it_cannot_do(words: list[str], capsys: pytest.CaptureFi
     assert words[0] in capsys.readouterr().err
 
 
-def test_kubectl_arguments_are_verbatim(monkeypatch: pytest.MonkeyPatch) -> None:
+ADMIN = "clusters:\n- cluster:\n    server: https://api.lab.test:6443\n  name: lab\n"
+
+
+def host_that_answers(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, admin: str) -> None:
+    """The first control-plane host: a shell on this machine that has an admin.conf and a kubectl."""
+    home = tmp_path / "cp1"
+    home.mkdir()
+    (home / "admin.conf").write_text(admin)
+    (home / "sudo").write_text('#!/bin/sh\nexec "$@"\n')
+    (home / "kubectl").write_text('#!/bin/sh\necho "$@"\n')
+    for name in ("sudo", "kubectl"):
+        (home / name).chmod(0o755)
+
+    def command(address: str, remote: str, **_: object) -> list[str]:
+        assert address == "10.87.0.11"
+        return [
+            "env",
+            f"PATH={home}:{os.environ['PATH']}",
+            "sh",
+            "-c",
+            remote.replace(cluster.KUBECONFIG, str(home / "admin.conf")),
+        ]
+
+    monkeypatch.setattr(ssh, "command", command)
+
+
+def test_kubectl_runs_here_with_the_arguments_as_they_are(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, checkout: Path
+) -> None:
     state.save(State(control_planes=2, workers=1))
-    command = executed(monkeypatch, "kubectl", "get", "pods", "-A", "--help", "-o", "jsonpath={.items[*].metadata.name} x")
-    assert command[-1] == (
-        "sudo kubectl --kubeconfig=/etc/kubernetes/admin.conf get pods -A --help -o 'jsonpath={.items[*].metadata.name} x'"
-    )
-    assert "bedplate@10.87.0.11" in command
+    host_that_answers(monkeypatch, tmp_path, ADMIN)
+    for name in ("NO_PROXY", "no_proxy"):
+        monkeypatch.setenv(name, "localhost")
+    words = ["apply", "-f", "here.yml", "-f", "-", "--help", "-o", "jsonpath={.items[*].metadata.name} x"]
+    program, kubeconfig, *arguments = executed(monkeypatch, "kubectl", *words)
+    assert arguments == words
+    assert Path(program).read_bytes() == (tmp_path / "cp1" / "kubectl").read_bytes() and os.access(program, os.X_OK)
+    private = Path(kubeconfig.removeprefix("--kubeconfig="))
+    assert "    server: https://10.87.0.11:6443\n    tls-server-name: kubernetes\n" in private.read_text()
+    assert private.stat().st_mode & 0o777 == 0o600
+    assert all(path.is_relative_to(checkout / ".lab") for path in (Path(program), private)), "down removes them"
+    assert "10.87.0.11" in os.environ["NO_PROXY"]
+
+
+def test_kubectl_before_the_cluster_is_made_says_so(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    state.save(State(control_planes=1, workers=1))
+    host_that_answers(monkeypatch, tmp_path, ADMIN)
+    (tmp_path / "cp1" / "admin.conf").unlink()
+    assert cli.main(["kubectl", "get", "nodes"]) == 1
+    assert "not made yet: scripts/lab up" in capsys.readouterr().err
 
 
 def test_kubectl_without_a_lab_says_what_to_do(capsys: pytest.CaptureFixture[str]) -> None:
