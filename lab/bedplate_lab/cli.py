@@ -161,7 +161,9 @@ def _ssh(parsed: argparse.Namespace) -> int:
 
 
 def _kubectl(parsed: argparse.Namespace) -> int:
-    return _become(kubectl.prepare(state.load(), parsed.arguments))
+    program, environment = kubectl.prepare(state.load())
+    os.environ.update(environment)
+    return _become([program, *parsed.arguments])
 
 
 def _host_add(parsed: argparse.Namespace) -> int:

@@ -11,7 +11,6 @@ import os
 import re
 import shlex
 import subprocess
-from collections.abc import Sequence
 from pathlib import Path
 
 from bedplate_lab import paths, ssh
@@ -26,8 +25,11 @@ ANSWER_SECONDS = 15
 _BATCH = ("-o", "ConnectTimeout=3", "-o", "BatchMode=yes")
 
 
-def prepare(lab: State, arguments: Sequence[str]) -> list[str]:
-    """Fetch what is missing and return the command line. Raises LabError when there is no cluster or its host does not answer."""
+def prepare(lab: State) -> tuple[str, dict[str, str]]:
+    """Fetch what is missing; the program, and the environment that makes its user the cluster's administrator.
+
+    Raises LabError when there is no cluster or its host does not answer.
+    """
     address = entrance(lab)
     script = f'cat {KUBECONFIG} && stat -Lc "# %s-%Y-%Z %n" "$(command -v kubectl)"'
     try:
@@ -45,10 +47,11 @@ def prepare(lab: State, arguments: Sequence[str]) -> list[str]:
     with paths.new_file(private) as temporary:
         temporary.chmod(0o600)
         temporary.write_text(reached_at(kubeconfig, address))
+    environment = {"KUBECONFIG": str(private), "KUBECACHEDIR": str(paths.state("kubectl", "cache"))}
     # A proxy of this machine does not reach the lab's network.
     for name in ("NO_PROXY", "no_proxy"):
-        os.environ[name] = ",".join(filter(None, (os.environ.get(name), address)))
-    return [str(binary), f"--kubeconfig={private}", *arguments]
+        environment[name] = ",".join(filter(None, (os.environ.get(name), address)))
+    return str(binary), environment
 
 
 def reached_at(kubeconfig: str, address: str) -> str:

@@ -93,17 +93,17 @@ def test_kubectl_runs_here_with_the_arguments_as_they_are(
 ) -> None:
     state.save(State(control_planes=2, workers=1))
     host_that_answers(monkeypatch, tmp_path, ADMIN)
-    for name in ("NO_PROXY", "no_proxy"):
-        monkeypatch.setenv(name, "localhost")
+    for name in ("NO_PROXY", "no_proxy", "KUBECONFIG", "KUBECACHEDIR"):
+        monkeypatch.setenv(name, "mine")
     words = ["apply", "-f", "here.yml", "-f", "-", "--help", "-o", "jsonpath={.items[*].metadata.name} x"]
-    program, kubeconfig, *arguments = executed(monkeypatch, "kubectl", *words)
+    program, *arguments = executed(monkeypatch, "kubectl", *words)
     assert arguments == words
     assert Path(program).read_bytes() == (tmp_path / "cp1" / "kubectl").read_bytes() and os.access(program, os.X_OK)
-    private = Path(kubeconfig.removeprefix("--kubeconfig="))
+    private, discovered = Path(os.environ["KUBECONFIG"]), Path(os.environ["KUBECACHEDIR"])
     assert "    server: https://10.87.0.11:6443\n    tls-server-name: kubernetes\n" in private.read_text()
     assert private.stat().st_mode & 0o777 == 0o600
-    assert all(path.is_relative_to(checkout / ".lab") for path in (Path(program), private)), "down removes them"
-    assert "10.87.0.11" in os.environ["NO_PROXY"]
+    assert all(path.is_relative_to(checkout / ".lab") for path in (Path(program), private, discovered)), "down removes them"
+    assert os.environ["NO_PROXY"] == "mine,10.87.0.11"
 
 
 def test_kubectl_before_the_cluster_is_made_says_so(
