@@ -94,7 +94,7 @@ USE: Sequence[tuple[str, str]] = (
     ("scripts/lab status", "what runs"),
     ("scripts/lab kubectl get nodes", "any kubectl command, as the cluster's administrator"),
     ("scripts/lab ssh w1", "log in to a host"),
-    ("ansible-playbook -i inventories/lab playbooks/site.yml", "run it yourself (from .venv/bin)"),
+    (".venv/bin/ansible-playbook -i inventories/lab playbooks/site.yml", "run it yourself"),
     ("scripts/lab down", "remove all of it"),
 )
 
@@ -105,7 +105,8 @@ def show(lab: State, steps: Steps, changed: Sequence[str], podman: Podman | None
     console.print()
     print_status(status(lab, podman or Podman()), console)
     console.print()
+    width = max(len(command) for command, _ in USE)
     for command, meaning in USE:
-        console.print(f"  {command:<56} {meaning}", markup=False)
+        console.print(f"  {command:<{width}} {meaning}", markup=False)
     made = f"; booted {', '.join(changed)}" if changed else ""
     console.print(f"\nThe lab is up after {duration(time.monotonic() - steps.started)}{made}.", markup=False)

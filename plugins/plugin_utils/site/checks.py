@@ -13,6 +13,7 @@ from .gather import CONTROL_PLANE, GPU_NODES, Gathered
 from .inventory import BUILT_IN_GROUPS
 from .kube_proxy_fields import FIELDS as KUBE_PROXY_FIELDS
 from .kubelet_config import eviction_memory
+from .model import NOT_USED_YET
 from .model_pool import RDMA_FABRICS
 from .problem import ERROR, WARNING, Place, SiteProblem, suggestion
 from .types import RFC_1123_RULE, address_or_none, is_dns_label, is_dns_name
@@ -35,6 +36,7 @@ def check_site(found: Gathered, versions: Versions, purpose: str = CREATE) -> No
     _pools(found)
     _direct_members(found)
     _references(found)
+    _not_used_yet(found)
 
 
 def _host_names(found: Gathered) -> None:
@@ -165,6 +167,12 @@ def _references(found: Gathered) -> None:
     for index, storage in enumerate(found.sections.get("storage") or []):
         for position, name in enumerate(storage.tenants):
             _known(found, "storage", (index, "tenants", position), name, tenants, "tenant")
+
+
+def _not_used_yet(found: Gathered) -> None:
+    for section in NOT_USED_YET:
+        if section in found.written and found.sections.get(section):
+            found.problem(section, (), "(written)", "is checked and kept, but nothing acts on it yet", WARNING)
 
 
 def _names(found: Gathered, section: str) -> list[str] | None:

@@ -44,12 +44,16 @@ class Group:
 
 @dataclass
 class Inventory:
-    """All groups and hosts, and what was wrong with the files. encrypted: files that cannot be read without a vault password."""
+    """All groups and hosts, and what was wrong with the files.
+
+    encrypted: files that cannot be read without a vault password. missing: a source is not there, so nothing was read.
+    """
 
     groups: dict[str, Group] = field(default_factory=dict)
     host_variables: dict[str, dict[str, Variable]] = field(default_factory=dict)
     problems: list[SiteProblem] = field(default_factory=list)
     encrypted: list[str] = field(default_factory=list)
+    missing: bool = False
     _groups_of: dict[str, list[str]] | None = None
 
     def hosts_of(self, group: str) -> dict[str, Place]:

@@ -27,14 +27,18 @@ GROUP_KEYS = ("hosts", "children", "vars")
 
 
 def read_inventory(sources: Iterable[str]) -> Inventory:
-    """Read the inventory sources given to ``ansible-playbook -i`` (files or directories)."""
+    """Read the inventory sources given to ``ansible-playbook -i`` (files or directories); none where one is missing."""
     inventory = Inventory()
     directories: list[str] = []
+    sources = list(sources)
     for source in sources:
         if not os.path.exists(source):
             place = Place(shown_path(source), 1)
             inventory.problems.append(SiteProblem(place, "inventory", source, "there is no such file or directory"))
-            continue
+            inventory.missing = True
+    if inventory.missing:
+        return inventory
+    for source in sources:
         directory = source if os.path.isdir(source) else os.path.dirname(source) or "."
         if directory not in directories:
             directories.append(directory)

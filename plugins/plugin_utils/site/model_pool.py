@@ -210,3 +210,7 @@ class GpuPool(Shape):
         if (self.sharing == "time-slicing") != (self.time_slices is not None):
             raise ValueError("time_slices and sharing: time-slicing go together")
         return self
+
+
+NOT_USED_YET = ("cpus", "memory", "nics", "nvme", "cost")
+"""Keys that describe a pool's nodes for what is to come; the reference says so."""

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
+from . import model, model_pool
 from .explain import shape_in
 from .model import Site
 from .model_host import HostData
@@ -18,13 +19,14 @@ from .model_pool import GpuPool
 from .types import Shape
 
 TEMPLATE = {"type": "string", "pattern": "\\{[{%]", "description": "A Jinja template."}
+NOT_USED_YET: Mapping[type[Shape], tuple[str, ...]] = {Site: model.NOT_USED_YET, GpuPool: model_pool.NOT_USED_YET}
 BEGIN, END = "<!-- generated: scripts/bedplate schema --write -->", "<!-- end of the generated part -->"
 
 
 def schema() -> dict[str, typing.Any]:
     """Return the schema of any file in group_vars or host_vars; every value may also be a template."""
     models: list[type[BaseModel]] = [Site, GpuPool, HostData]
-    _map, whole = models_json_schema([(model, "validation") for model in models], ref_template="#/$defs/{model}")
+    _map, whole = models_json_schema([(one, "validation") for one in models], ref_template="#/$defs/{model}")
     definitions: dict[str, typing.Any] = whole["$defs"]
     site, host = definitions.pop("Site"), definitions.pop("HostData")
     properties = {**site["properties"], "gpu_pool": {"$ref": "#/$defs/GpuPool"}, **host["properties"]}
@@ -69,22 +71,23 @@ def _inside(part: Mapping[str, typing.Any]) -> dict[str, typing.Any]:
 def reference() -> str:
     """Return the reference as Markdown: one table per mapping, in the order of the classes."""
     parts = [BEGIN]
-    for title, model in (("group_vars/all", Site), ("group_vars/<pool>: gpu_pool", GpuPool), ("A host", HostData)):
+    for title, shape in (("group_vars/all", Site), ("group_vars/<pool>: gpu_pool", GpuPool), ("A host", HostData)):
         parts.append(f"## {title}\n")
-        parts.extend(_tables(model, "gpu_pool" if model is GpuPool else ""))
+        parts.extend(_tables(shape, "gpu_pool" if shape is GpuPool else ""))
     return "\n".join([*parts, END]) + "\n"
 
 
-def _tables(model: type[Shape], prefix: str) -> Iterator[str]:
+def _tables(shape: type[Shape], prefix: str) -> Iterator[str]:
     rows = ["| key | type | default | meaning |", "|---|---|---|---|"]
     nested: list[tuple[str, type[Shape]]] = []
-    for name, info in model.model_fields.items():
+    for name, info in shape.model_fields.items():
         inner, dotted = shape_in(info.annotation), f"{prefix}.{name}" if prefix else name
         kind = _kind(info.annotation)
         if inner is not None:
             nested.append((dotted + ("[]" if "list" in kind else ".<name>" if "mapping of" in kind else ""), inner))
         default = "required" if info.is_required() else _default(info.default)
         text = " ".join((info.description or "").split()).replace("|", "\\|")
+        text += " Nothing acts on it yet." if name in NOT_USED_YET.get(shape, ()) else ""
         rows.append(f"| `{name}` | {kind} | {default} | {text} |")
     if prefix:
         yield f"### `{prefix}`\n"

@@ -42,7 +42,10 @@ def validate(
     resolver: resolves templates and encrypted values; without one they are taken as they are. purpose: one of ``PURPOSES``.
     """
     versions = versions or load_versions()
-    found = gather(read_inventory(sources), resolver)
+    inventory = read_inventory(sources)
+    if inventory.missing:  # whatever else could be said comes from that
+        return Validation(in_order(inventory.problems), None)
+    found = gather(inventory, resolver)
     check_site(found, versions, purpose)
     problems = in_order(found.problems)
     wrong = any(problem.severity == ERROR for problem in problems)

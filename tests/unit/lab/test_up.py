@@ -58,6 +58,7 @@ def test_a_first_run_makes_everything_and_says_how_to_use_it(fake: FakePodman, r
     assert inventory.HOSTS.exists()
     assert "booted cp1, w1, w2" in text
     assert "scripts/lab kubectl get nodes" in text
+    assert ".venv/bin/ansible-playbook -i inventories/lab playbooks/site.yml" in " ".join(text.split())
 
 
 def test_a_second_run_changes_nothing_and_leaves_site_out(fake: FakePodman, runs: list[str]) -> None:

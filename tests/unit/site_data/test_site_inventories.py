@@ -13,8 +13,8 @@ from typing import Any
 import jsonschema
 import pytest
 import yaml
-from ansible_collections.bedplate.metal.plugins.plugin_utils.site import command, schema
-from ansible_collections.bedplate.metal.plugins.plugin_utils.site.model import SECTIONS
+from ansible_collections.bedplate.metal.plugins.plugin_utils.site import command, model_pool, schema
+from ansible_collections.bedplate.metal.plugins.plugin_utils.site.model import NOT_USED_YET, SECTIONS
 from ansible_collections.bedplate.metal.plugins.plugin_utils.site.validate import Validation, validate
 
 WRITTEN_BY_THE_LAB = ("hosts.yml", "group_vars/all/generated.yml")
@@ -39,7 +39,8 @@ def validated(directory: Path) -> Validation:
 def bedplates(root: Path, lab: Path) -> dict[str, dict[str, Any]]:
     found = {"lab": validated(lab), "example": validated(root / "inventories/example")}
     for name, validation in found.items():
-        assert [str(problem) for problem in validation.problems] == [], name
+        assert [str(problem) for problem in validation.errors] == [], name
+    assert found["lab"].warnings == []
     return {name: validation.bedplate or {} for name, validation in found.items()}
 
 
@@ -53,6 +54,35 @@ def test_lab_takes_everything_from_its_depot(bedplates: dict[str, dict[str, Any]
     }
     assert all(registry["mirrors"][0]["override_path"] for registry in registries)
     assert roles["kubelet"]["dropins"]["20-site.conf"]["failCgroupV1"] is False
+
+
+def test_sections_that_nothing_acts_on_are_named_once_each_and_change_nothing(
+    root: Path, tmp_path: Path, bedplates: dict[str, dict[str, Any]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert command.main(["validate", "-i", str(root / "inventories/example")]) == 0
+    lines = [line for line in capsys.readouterr().out.splitlines() if line.startswith("warning:")]
+    assert len(lines) == len(NOT_USED_YET)
+    for section in NOT_USED_YET:
+        assert any(f": {section} = (written): is checked and kept, but nothing acts on it yet" in line for line in lines)
+    shutil.copytree(root / "inventories/example", tmp_path, dirs_exist_ok=True)
+    for file in (tmp_path / "group_vars/all").glob("*.yml"):
+        data = yaml.safe_load(file.read_text(encoding="utf-8"))
+        file.write_text(yaml.safe_dump({key: value for key, value in data.items() if key not in NOT_USED_YET}))
+    found = validated(tmp_path)
+    assert found.problems == []
+    assert found.bedplate == bedplates["example"], "a section that is used now leaves NOT_USED_YET"
+
+
+def test_keys_of_a_pool_that_nothing_acts_on_change_no_host(
+    root: Path, tmp_path: Path, bedplates: dict[str, dict[str, Any]]
+) -> None:
+    shutil.copytree(root / "inventories/example", tmp_path, dirs_exist_ok=True)
+    for file in (tmp_path / "group_vars/l40s.yml", tmp_path / "group_vars/h100/pool.yml"):
+        spec = yaml.safe_load(file.read_text(encoding="utf-8"))["gpu_pool"]
+        spec = {key: value for key, value in spec.items() if key not in model_pool.NOT_USED_YET}
+        file.write_text(yaml.safe_dump({"gpu_pool": spec}))
+    found = validated(tmp_path).bedplate
+    assert found is not None and found["hosts"] == bedplates["example"]["hosts"], "a key that is used now leaves NOT_USED_YET"
 
 
 def test_example_shows_every_section(root: Path) -> None:

@@ -37,10 +37,12 @@ def test_one_file_instead_of_a_directory(site: SiteDirectory) -> None:
     assert validate(["hosts.yml"]).problems == []
 
 
-def test_missing_inventory() -> None:
-    assert str(validate(["/nowhere/hosts.yml"]).errors[0]).startswith(
-        "/nowhere/hosts.yml:1: inventory = /nowhere/hosts.yml: there is no"
-    )
+@pytest.mark.parametrize("others", [[], ["."]])
+def test_of_a_missing_inventory_nothing_else_is_said(site: SiteDirectory, others: list[str]) -> None:
+    site.append("group_vars/all/site.yml", "kubernetes_version: 1\n")
+    assert [str(problem) for problem in validate([*others, "/nowhere/hosts.yml"]).problems] == [
+        "/nowhere/hosts.yml:1: inventory = /nowhere/hosts.yml: there is no such file or directory"
+    ]
 
 
 def test_ini_inventory_is_refused(site: SiteDirectory) -> None:
