@@ -160,7 +160,7 @@ def _pool(host: Any) -> str:
     groups = {group.name: group for group in host.get_groups()}
     for name, group in groups.items():
         if GPU_NODES in {parent.name for parent in group.parent_groups}:
-            return name
+            return str(name)
     return next((name for name in (SYSTEM_NODES, CONTROL_PLANE) if name in groups), "")
 
 

@@ -38,6 +38,7 @@ def test_readme_works_in_a_fresh_clone() -> None:
     lines = [line.strip() for line in own.splitlines() if line.startswith("    ")]
     ansible = [index for index, line in enumerate(lines) if "ansible-playbook" in line]
     assert ansible and any(line.startswith("scripts/") for line in lines[: ansible[0]])
+    assert not any("-m venv" in line for line in lines), "such a .venv comes without the link"
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
@@ -51,6 +52,6 @@ def test_the_labs_first_workload_has_an_image_and_a_pool_that_exist() -> None:
     spec = yaml.safe_load(text)["spec"]["template"]["spec"]
     agnhost = yaml.safe_load((ROOT / "versions.yml").read_text(encoding="utf-8"))["components"]["agnhost"]
     assert spec["containers"][0]["image"] == agnhost["images"][0].format(v=agnhost["version"])
-    (label, pool), (toleration,) = *spec["nodeSelector"].items(), spec["tolerations"]
-    assert (label, toleration["key"], toleration["value"]) == ("pool.bedplate.dev/name", label, pool)
+    pool = spec["nodeSelector"]["pool.bedplate.dev/name"]
+    assert spec["tolerations"] == [{"key": "pool.bedplate.dev/name", "value": pool, "effect": "NoSchedule"}]
     assert (ROOT / f"inventories/lab/group_vars/{pool}.yml").is_file()

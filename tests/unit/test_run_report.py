@@ -165,7 +165,7 @@ def test_a_real_rolling_run_names_what_is_left_with_a_command_for_each_pool(root
     (tmp_path / "component.yml").write_text("- {name: Component, component: {}}\n")
     (tmp_path / "play.yml").write_text(ROLLING)
     variables = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable}
-    pools = {"train": {"hosts": {"a": {}, "b": {}}}}
+    pools: dict[str, Any] = {"train": {"hosts": {"a": {}, "b": {}}}}
     children = {"gpu_nodes": {"children": pools}, "control_plane": {"hosts": {"c": {}}}}
     (tmp_path / "hosts.yml").write_text(json.dumps({"all": {"children": children, "vars": variables}}))
     program = Path(sys.executable).with_name("ansible-playbook")

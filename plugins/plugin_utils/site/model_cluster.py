@@ -21,9 +21,9 @@ class Endpoint(Shape):
     port: Port = 6443
     """Port of the API at that name."""
     address: IpAddress | None = None
-    """Address behind the name, written to the nodes' hosts file: a load balancer or a virtual IP that you run (Bedplate makes none
-    yet), or the one control-plane host. Left out, the first control-plane host's address is used. On a node in service it changes
-    only if the cluster's API answers there."""
+    """Address behind the name, written to the nodes' hosts file: a load balancer or a virtual IP that you run (Bedplate makes
+    none yet), or the one control-plane host. Left out, the first control-plane host's address is used. On a node in service it
+    changes only if the cluster's API answers there."""
 
 
 class Audit(Shape):
