@@ -13,11 +13,7 @@ from bedplate_lab import inventory
 from bedplate_lab.inventory import Depot
 from bedplate_lab.topology import planned
 
-DEPOT = Depot(
-    ca_pem="-----BEGIN CERTIFICATE-----\nMII\n-----END CERTIFICATE-----\n",
-    signing_key="-----BEGIN PGP-----\n\nmDM\n",
-    helm="/cache/helm",
-)
+DEPOT = Depot(ca_pem="-----BEGIN CERTIFICATE-----\nMII\n-----END CERTIFICATE-----\n", signing_key="-----BEGIN PGP-----\n\nmDM\n")
 
 
 def listed(directory: Path) -> dict[str, dict[str, object]]:

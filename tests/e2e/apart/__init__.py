@@ -1,2 +1,0 @@
-# SPDX-License-Identifier: Apache-2.0
-"""Tests on hosts of their own, beside the lab's cluster."""
