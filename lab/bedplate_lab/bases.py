@@ -44,6 +44,12 @@ BASES: dict[str, Base] = {
         (*LIBRARIES, *TOOLS, "etc/ethertypes", "etc/protocols", "etc/services"),
         tuple((f"usr/sbin/{name}", "xtables-nft-multi") for name in FIREWALL),
     ),
+    # NVIDIA's images have a shell that their manifests start programs by, and a libc for the driver's libraries.
+    "shell": Base(
+        ("bash", "coreutils", "libc-bin"),
+        (*LIBRARIES, *TOOLS, "etc/ld.so.conf"),
+        (("bin/sh", "bash"),),
+    ),
     "nginx": Base(("nginx",), (*LIBRARIES, "usr/sbin/nginx", "etc/nginx/mime.types")),
 }
 

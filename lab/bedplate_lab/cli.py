@@ -10,7 +10,7 @@ import shlex
 import sys
 from collections.abc import Callable, Sequence
 
-from bedplate_lab import cache, extra, kubectl, ssh, state, summary
+from bedplate_lab import cache, extra, gpucli, kubectl, ssh, state, summary
 from bedplate_lab.down import down
 from bedplate_lab.errors import LabError
 from bedplate_lab.leftovers import remove_dead
@@ -66,6 +66,8 @@ def parser() -> argparse.ArgumentParser:
     actions = sub.add_subparsers(metavar="ACTION", required=True)
     action = actions.add_parser("prune", help="drop what versions.yml and the recipes no longer name")
     action.set_defaults(command=_cache_prune)
+
+    gpucli.define(add("gpu", gpucli.run, "plug, break and heal the simulated GPUs of a host"))
 
     sub = add("host", _none, "add, remove or reboot single hosts")
     actions = sub.add_subparsers(metavar="ACTION", required=True)

@@ -23,6 +23,7 @@ from bedplate_lab.run import run
 
 CNI_PLUGINS = "github.com/containernetworking/plugins"
 KUBERNETES = "k8s.io/kubernetes"
+NVIDIA = "github.com/NVIDIA"
 
 
 @dataclass(frozen=True)
@@ -30,7 +31,8 @@ class Recipe:
     """How one row of versions.yml is built.
 
     `programs` maps the names of the binaries to their packages; `symbols` maps linker symbols to values, in which `{v}` is the
-    version. `module` is the module whose version in go.mod (with a `v` before it) must be that of the row `pinned_by`.
+    version. `module` is the module whose version in go.mod (with a `v` before it) must be that of the row `pinned_by`. `nvml` is
+    set for programs that load NVIDIA's management library when they run.
     """
 
     component: str
@@ -39,6 +41,7 @@ class Recipe:
     directory: str = ""
     pinned_by: str = ""
     cgo: bool = False
+    nvml: bool = False
     symbols: Mapping[str, str] = field(default_factory=dict)
 
     @property
@@ -138,9 +141,53 @@ RECIPES: tuple[Recipe, ...] = (
         {"netpol": "sigs.k8s.io/kube-network-policies/cmd"},
     ),
     Recipe("helm", "helm.sh/helm/v4", {"helm": "helm.sh/helm/v4/cmd/helm"}),
+    Recipe(
+        "nvidia-container-toolkit",
+        f"{NVIDIA}/nvidia-container-toolkit",
+        {
+            name: f"{NVIDIA}/nvidia-container-toolkit/cmd/{name}"
+            for name in (
+                *("nvidia-cdi-hook", "nvidia-container-runtime", "nvidia-container-runtime.cdi"),
+                *("nvidia-container-runtime.legacy", "nvidia-ctk"),
+            )
+        },
+        nvml=True,
+        symbols={f"{NVIDIA}/nvidia-container-toolkit/internal/info.version": "{v}"},
+    ),
+    Recipe(
+        "nvidia-device-plugin",
+        f"{NVIDIA}/k8s-device-plugin",
+        {
+            name: f"{NVIDIA}/k8s-device-plugin/cmd/{name}"
+            for name in ("config-manager", "gpu-feature-discovery", "nvidia-device-plugin")
+        },
+        nvml=True,
+        symbols={f"{NVIDIA}/k8s-device-plugin/internal/info.version": "v{v}"},
+    ),
+    Recipe(
+        "gpu-operator",
+        f"{NVIDIA}/gpu-operator",
+        {"gpu-operator": f"{NVIDIA}/gpu-operator/cmd/gpu-operator", "nvidia-validator": f"{NVIDIA}/gpu-operator/validator"},
+        nvml=True,
+        symbols={f"{NVIDIA}/gpu-operator/internal/info.version": "v{v}"},
+    ),
+    Recipe(
+        "dra-example-driver",
+        "sigs.k8s.io/dra-example-driver",
+        {name: f"sigs.k8s.io/dra-example-driver/cmd/{name}" for name in ("dra-example-kubeletplugin", "dra-example-webhook")},
+    ),
+    Recipe(
+        "dcgm-exporter",
+        f"{NVIDIA}/go-nvml",
+        {"dcgm-exporter": "bedplate.dev/lab/components/dcgm-exporter"},
+        pinned_by="go-nvml",
+        nvml=True,
+    ),
 )
 
 BY_COMPONENT: dict[str, Recipe] = {recipe.component: recipe for recipe in RECIPES}
+ALWAYS_BUILT = frozenset(recipe.component for recipe in RECIPES if recipe.nvml)
+"""Also with --source upstream: these run on simulated GPUs, and some of upstream's images want ones that compute."""
 
 
 @remember
@@ -156,8 +203,8 @@ def go_version() -> str:
 def key(recipe: Recipe) -> str:
     """The cache key of a build: its version and a hash of the recipe, go.mod, go.sum and the toolchain."""
     digest = hashlib.sha256(f"{recipe!r} {go_version()} {_flags(recipe)}".encode())
-    for name in ("go.mod", "go.sum"):
-        digest.update((recipe.path / name).read_bytes())
+    for path in (recipe.path / "go.mod", recipe.path / "go.sum", *sorted(recipe.path.glob("*.go"))):
+        digest.update(path.read_bytes())
     return f"{recipe.version}-{digest.hexdigest()[:12]}"
 
 
@@ -206,11 +253,19 @@ def _flags(recipe: Recipe) -> list[str]:
     if recipe.cgo:
         linker.append("-linkmode external -extldflags -static")
         flags += ["-tags", "netgo,osusergo"]
+    if recipe.nvml:
+        linker.append("-extldflags=-Wl,-z,lazy")
     return [*flags, "-ldflags", " ".join(linker)]
 
 
 def _environment(recipe: Recipe) -> dict[str, str]:
-    return {"CGO_ENABLED": "1" if recipe.cgo else "0", "GOFLAGS": "-mod=readonly", "GOWORK": "off"}
+    environment = {"CGO_ENABLED": "1" if recipe.cgo or recipe.nvml else "0", "GOFLAGS": "-mod=readonly", "GOWORK": "off"}
+    if recipe.nvml:
+        # NVIDIA's bindings look symbols up in the library that they load: the linker must leave them open, and what it calls.
+        environment["CGO_CFLAGS"] = "-O2 -g -Wno-deprecated-declarations"
+        environment["CGO_LDFLAGS"] = "-Wl,--export-dynamic -Wl,--unresolved-symbols=ignore-in-object-files"
+        environment["CGO_LDFLAGS_ALLOW"] = "-Wl,--(export-dynamic|unresolved-symbols=ignore-in-object-files)"
+    return environment
 
 
 def _go_build(recipe: Recipe, target: Path) -> None:

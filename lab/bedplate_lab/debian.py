@@ -32,7 +32,7 @@ def machines_mirror(apt: Path = APT) -> str:
     return ""
 
 
-MIRROR = os.environ.get("BEDPLATE_DEBIAN_MIRROR", machines_mirror()).rstrip("/")
+MIRROR = (os.environ.get("BEDPLATE_DEBIAN_MIRROR") or machines_mirror() or "http://deb.debian.org").rstrip("/")
 """Base URL of the mirror that holds `debian` and `debian-security`."""
 ADVICE = (
     "is it reachable? Another mirror is named by BEDPLATE_DEBIAN_MIRROR (a URL that has /debian and /debian-security below it)"

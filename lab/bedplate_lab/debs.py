@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pack built programs as Debian packages under the names, versions and paths upstream uses.
 
-Each directory under lab/packaging describes one package: package.yml, and under `root/` the files it carries as they are.
+Each directory under lab/packaging describes one package: package.yml, under `root/` the files it carries as they are, and
+maintainer scripts of its own where it has some.
 """
 
 from __future__ import annotations
@@ -9,13 +10,13 @@ from __future__ import annotations
 import hashlib
 import shutil
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache as remember
 from pathlib import Path
 
 import yaml
 
-from bedplate_lab import epoch, versions
+from bedplate_lab import components, epoch, versions
 from bedplate_lab.errors import LabError
 from bedplate_lab.paths import PACKAGING, cache, new_file
 from bedplate_lab.report import Report
@@ -33,6 +34,10 @@ class Package:
     """One package.yml. Paths are relative to the host's root.
 
     `programs` maps paths to programs of the component; `programs_directory` takes every program of the component instead.
+    `module_files` maps paths to files of the component's module, `links` paths to what they lead to, `relations` control fields
+    such as Conflicts to their values. `ldconfig` is set for packages with libraries; `conffiles` are files that an administrator
+    may change. `filled` maps marks in the package's own texts to what takes their place; `source` is the directory that
+    describes the package where it is not PACKAGING/name.
     """
 
     name: str
@@ -42,13 +47,38 @@ class Package:
     depends: tuple[str, ...] = ()
     programs: tuple[tuple[str, str], ...] = ()
     programs_directory: str = ""
+    module_files: tuple[tuple[str, str], ...] = ()
     directories: tuple[str, ...] = ()
     services: tuple[str, ...] = ()
+    links: tuple[tuple[str, str], ...] = ()
+    relations: tuple[tuple[str, str], ...] = ()
+    ldconfig: bool = False
+    conffiles: tuple[str, ...] = ()
+    filled: tuple[tuple[str, str], ...] = ()
+    source: str = ""
+
+    @property
+    def directory(self) -> Path:
+        """The directory that describes the package."""
+        return Path(self.source) if self.source else PACKAGING / self.name
 
     @property
     def root(self) -> Path:
         """The directory of files the package carries as they are; it may not exist."""
-        return PACKAGING / self.name / "root"
+        return self.directory / "root"
+
+    def script(self, name: str) -> str:
+        """The text of a maintainer script: its own, or the one for packages with services; "" for none."""
+        own = self.directory / name
+        if own.is_file():
+            return self.fill(own.read_text())
+        return (PACKAGING / name).read_text().replace("@services@", " ".join(self.services)) if self.services else ""
+
+    def fill(self, text: str) -> str:
+        """A text the package carries, with what `filled` says in the place of its marks."""
+        for mark, value in self.filled:
+            text = text.replace(mark, value)
+        return text
 
     @property
     def control(self) -> str:
@@ -61,6 +91,7 @@ class Package:
             "Section": "net",
             "Priority": "optional",
             "Depends": ", ".join(self.depends),
+            **dict(self.relations),
             "Homepage": versions.load()[self.component].source,
             "Description": self.summary,
         }
@@ -75,22 +106,35 @@ def packages() -> dict[str, Package]:
 
 def _load(path: Path) -> Package:
     data = yaml.safe_load(path.read_text())
-    unknown = sorted(set(data) - set(Package.__dataclass_fields__))
-    if unknown:
-        raise LabError(f"{path}: unknown key {unknown[0]}")
     component = versions.load().get(data["component"])
     if component is None:
         raise LabError(f"{path}: component {data['component']} is not in {versions.FILE.name}")
+    return describe(path, component.version)
+
+
+def describe(path: Path, version: str, *, source: str = "", filled: Mapping[str, str] | None = None) -> Package:
+    """The package a package.yml describes, of a version of its component. Raises LabError for a key that is none."""
+    data = yaml.safe_load(path.read_text().replace("{v}", version))
+    unknown = sorted(set(data) - set(Package.__dataclass_fields__) | set(data) & {"filled", "source"})
+    if unknown:
+        raise LabError(f"{path}: unknown key {unknown[0]}")
     return Package(
-        name=path.parent.name,
-        component=component.name,
-        version=data["version"].replace("{v}", component.version),
+        name=data.get("name", path.parent.name),
+        component=data["component"],
+        version=str(data["version"]),
         summary=data["summary"],
         depends=tuple(data.get("depends", ())),
         programs=tuple(data.get("programs", {}).items()),
         programs_directory=data.get("programs_directory", ""),
+        module_files=tuple(data.get("module_files", {}).items()),
         directories=tuple(data.get("directories", ())),
         services=tuple(data.get("services", ())),
+        links=tuple(data.get("links", {}).items()),
+        relations=tuple(data.get("relations", {}).items()),
+        ldconfig=data.get("ldconfig", False),
+        conffiles=tuple(data.get("conffiles", ())),
+        filled=tuple((filled or {}).items()),
+        source=source,
     )
 
 
@@ -119,9 +163,10 @@ def pack(package: Package, programs: Path, report: Report) -> Path:
 
 def _key(package: Package, programs: Path) -> str:
     """A hash of all that goes into the package; the programs are named by the key of their build."""
-    digest = hashlib.sha256(f"{package!r} {package.control} {programs.parent.name} {COMPRESSION}".encode())
+    described = replace(package, source="")  # where the checkout lies makes no difference
+    digest = hashlib.sha256(f"{described!r} {package.control} {programs.parent.name} {COMPRESSION}".encode())
     for name in SCRIPTS:
-        digest.update((PACKAGING / name).read_bytes())
+        digest.update(package.script(name).encode())
     for path in sorted(package.root.rglob("*")):
         if path.is_file():
             digest.update(f"{path.relative_to(package.root)} {path.stat().st_mode}".encode() + path.read_bytes())
@@ -133,6 +178,9 @@ def _lay_out(package: Package, programs: Path, tree: Path) -> None:
     tree.mkdir()
     if package.root.is_dir():
         shutil.copytree(package.root, tree, dirs_exist_ok=True)
+        for carried in tree.rglob("*"):
+            if package.filled and carried.is_file():
+                carried.write_text(package.fill(carried.read_text()))
     for empty in package.directories:
         (tree / empty).mkdir(parents=True, exist_ok=True)
     for path, source in _programs(package, programs).items():
@@ -142,12 +190,25 @@ def _lay_out(package: Package, programs: Path, tree: Path) -> None:
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(source, target)
         target.chmod(0o755)
+    if package.module_files:
+        module = components.module_directory(components.BY_COMPONENT[package.component])
+        for name, file in package.module_files:
+            target = tree / name
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(module / file, target)
+    for name, leads_to in package.links:
+        target = tree / name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.symlink_to(leads_to)
     control = tree / "DEBIAN"
     control.mkdir()
     (control / "control").write_text(package.control)
-    if package.services:
-        for name in SCRIPTS:
-            text = (PACKAGING / name).read_text().replace("@services@", " ".join(package.services))
+    if package.ldconfig:
+        (control / "triggers").write_text("activate-noawait ldconfig\n")
+    if package.conffiles:
+        (control / "conffiles").write_text("".join(f"/{name}\n" for name in package.conffiles))
+    for name in SCRIPTS:
+        if text := package.script(name):
             (control / name).write_text(text)
             (control / name).chmod(0o755)
     for directory in (tree, *(path for path in tree.rglob("*") if path.is_dir())):

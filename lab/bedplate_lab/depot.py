@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from bedplate_lab import aptrepo, components, debian, debs, hostimage, images, oci, server, upstream, versions
+from bedplate_lab import aptrepo, charts, components, debian, debs, gpudebs, hostimage, images, oci, server, upstream, versions
 from bedplate_lab.errors import LabError
 from bedplate_lab.paths import cache, lock
 from bedplate_lab.registry import split
@@ -39,10 +39,12 @@ def prepare(source: str, report: Report, upstream_url: str | None = None) -> Non
         with ThreadPoolExecutor(max_workers=1) as beside:
             mirrored = beside.submit(lambda: debian.mirror(hostimage.build(report), report))
             programs = collect(source, report, upstream_url)
-            packages = [*mirrored.result().glob("*.deb"), *_own_debs(programs, report)]
+            packages = [*mirrored.result().glob("*.deb"), *_own_debs(programs, report), *gpudebs.pack_all(report)]
         if aptrepo.publish(packages, content() / "apt"):
             report(f"signed apt repository of {len(packages)} packages")
-        _remember(programs["registry"] / "registry")
+        _remember("program", programs["registry"] / "registry")
+        _remember("helm", programs["helm"] / "helm")
+        charts.build_all(report)
         _fill_registry(_layouts(source, programs, report, upstream_url), registry_program(), report)
 
 
@@ -54,11 +56,16 @@ def registry_program() -> Path:
     return link.resolve()
 
 
-def _remember(program: Path) -> None:
-    link = content() / "program"
+def helm_program() -> Path:
+    """Where the controller finds helm; it is there after `prepare`."""
+    return content() / "helm"
+
+
+def _remember(name: str, program: Path) -> None:
+    link = content() / name
     if not link.is_symlink() or link.readlink() != program:
         content().mkdir(parents=True, exist_ok=True)
-        temporary = link.with_name(".program")
+        temporary = link.with_name(f".{name}")
         temporary.unlink(missing_ok=True)
         temporary.symlink_to(program)
         temporary.rename(link)
@@ -67,7 +74,8 @@ def _remember(program: Path) -> None:
 def collect(source: str, report: Report, upstream_url: str | None = None) -> dict[str, Path]:
     """The directory of programs of every component that the depot is made of."""
     if source == "upstream":
-        return upstream.programs(report, upstream_url)
+        taken = upstream.programs(report, upstream_url)
+        return {**taken, **components.build_all(components.ALWAYS_BUILT, report)}
     found = components.build_all((recipe.component for recipe in components.RECIPES), report)
     return {**found, "pause": images.pause(report)}
 
@@ -78,13 +86,13 @@ def _own_debs(programs: Mapping[str, Path], report: Report) -> list[Path]:
 
 def _layouts(source: str, programs: Mapping[str, Path], report: Report, upstream_url: str | None) -> dict[str, Path]:
     """Every image of versions.yml by its full name, as a layout in the cache."""
-    if source == "upstream":
-        return {
-            image: upstream.image(image, report, upstream_url)
-            for component in versions.load().values()
-            for image in component.images
-        }
-    return {recipe.reference: images.build(recipe, programs[recipe.component], report) for recipe in images.RECIPES}
+    wanted = [recipe for recipe in images.RECIPES if source == "build" or recipe.component in components.ALWAYS_BUILT]
+    found = {recipe.reference: images.build(recipe, programs[recipe.component], report) for recipe in wanted}
+    for component in versions.load().values():
+        for image in component.images:
+            if image not in found:
+                found[image] = upstream.image(image, report, upstream_url)
+    return found
 
 
 def _fill_registry(layouts: Mapping[str, Path], program: Path, report: Report) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 from bedplate_lab import bases, components, oci, versions
 from bedplate_lab.components import BY_COMPONENT
 from bedplate_lab.errors import LabError
-from bedplate_lab.paths import cache, new_dir
+from bedplate_lab.paths import PACKAGING, cache, new_dir
 from bedplate_lab.report import Report
 from bedplate_lab.run import run
 
@@ -20,7 +20,8 @@ from bedplate_lab.run import run
 class ImageRecipe:
     """How an image of versions.yml is made.
 
-    `files` maps paths in the image to programs of the component; `base` names a base layer out of `bases`.
+    `files` maps paths in the image to programs of the component, `trees` to files or directories of the component's module; what
+    lies in `lab/images/NAME/root` for the name `own` is copied as it is. `base` names a base layer out of `bases`.
     """
 
     component: str
@@ -31,6 +32,14 @@ class ImageRecipe:
     command: tuple[str, ...] = ()
     links: Mapping[str, str] = field(default_factory=dict)
     directories: tuple[str, ...] = ()
+    trees: Mapping[str, str] = field(default_factory=dict)
+    own: str = ""
+    environment: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def root(self) -> Path | None:
+        """The directory of files that are copied as they are."""
+        return OWN / self.own / "root" if self.own else None
 
     @property
     def reference(self) -> str:
@@ -39,6 +48,11 @@ class ImageRecipe:
             if image.rpartition(":")[0] == self.repository:
                 return image
         raise LabError(f"{versions.FILE.name}: {self.component} names no image {self.repository}")
+
+
+OWN = PACKAGING.parent / "images"
+NVIDIA = {"NVIDIA_VISIBLE_DEVICES": "void"}
+"""As in NVIDIA's images: no devices unless a pod asks for them."""
 
 
 def _kubernetes(name: str, base: str = "empty") -> ImageRecipe:
@@ -86,13 +100,88 @@ RECIPES: tuple[ImageRecipe, ...] = (
         links={"agnhost-2": "agnhost"},
         directories=("uploads",),
     ),
+    ImageRecipe(
+        "nvidia-device-plugin",
+        "nvcr.io/nvidia/k8s-device-plugin",
+        {f"usr/bin/{name}": name for name in ("config-manager", "gpu-feature-discovery", "nvidia-device-plugin")},
+        "shell",
+        entrypoint=("nvidia-device-plugin",),
+        environment={"NVIDIA_VISIBLE_DEVICES": "all", "NVIDIA_DRIVER_CAPABILITIES": "utility"},
+    ),
+    ImageRecipe(
+        "gpu-operator",
+        "nvcr.io/nvidia/gpu-operator",
+        {"usr/bin/gpu-operator": "gpu-operator"},
+        "shell",
+        entrypoint=("/usr/bin/gpu-operator",),
+        trees={
+            "opt/gpu-operator": "assets",
+            "opt/gpu-operator/manifests": "manifests",
+            **{
+                f"opt/gpu-operator/{name}": f"deployments/gpu-operator/crds/{name}"
+                for name in ("nvidia.com_clusterpolicies.yaml", "nvidia.com_nvidiadrivers.yaml")
+            },
+        },
+        environment=NVIDIA,
+    ),
+    ImageRecipe(
+        "gpu-operator",
+        "nvcr.io/nvidia/cloud-native/gpu-operator-validator",
+        {"usr/bin/nvidia-validator": "nvidia-validator"},
+        "shell",
+        entrypoint=("/bin/bash",),
+        trees={
+            f"var/nvidia/manifests/{name}": f"validator/{name}"
+            for name in ("cuda-workload-validation.yaml", "plugin-workload-validation.yaml")
+        },
+        own="gpu-operator-validator",
+        environment=NVIDIA,
+    ),
+    ImageRecipe(
+        "dcgm-exporter",
+        "nvcr.io/nvidia/k8s/dcgm-exporter",
+        {"usr/bin/dcgm-exporter": "dcgm-exporter"},
+        "shell",
+        entrypoint=("/usr/bin/dcgm-exporter",),
+        environment={"NVIDIA_VISIBLE_DEVICES": "all", "NVIDIA_DRIVER_CAPABILITIES": "utility"},
+    ),
+    ImageRecipe(
+        "dra-example-driver",
+        "registry.k8s.io/dra-example-driver/dra-example-driver",
+        {f"usr/bin/{name}": name for name in ("dra-example-kubeletplugin", "dra-example-webhook")},
+        entrypoint=("/usr/bin/dra-example-kubeletplugin",),
+    ),
 )
 
 
 def key(recipe: ImageRecipe, programs: Path) -> str:
     """The cache key of an image: its recipe, its base and the build of its programs."""
-    text = f"{recipe!r} {recipe.reference} {bases.key(recipe.base)} {programs.parent.name}"
-    return hashlib.sha256(text.encode()).hexdigest()[:12]
+    digest = hashlib.sha256(f"{recipe!r} {recipe.reference} {bases.key(recipe.base)} {programs.parent.name}".encode())
+    for path, source in sorted(_own(recipe).items()):
+        digest.update(path.encode() + source.read_bytes())
+    return digest.hexdigest()[:12]
+
+
+def _own(recipe: ImageRecipe) -> dict[str, Path]:
+    """The files of the recipe's own directory by their paths in the image."""
+    return _files("", recipe.root) if recipe.root else {}
+
+
+def _files(path: str, source: Path) -> dict[str, Path]:
+    """A file, or those of a directory, by their paths below `path` in the image."""
+    if source.is_file():
+        return {path: source}
+    return {str(Path(path, one.relative_to(source))): one for one in source.rglob("*") if one.is_file()}
+
+
+def _carried(recipe: ImageRecipe) -> dict[str, Path]:
+    """All files of the image that are no programs, by their paths in it."""
+    found = _own(recipe)
+    if recipe.trees:
+        module = components.module_directory(BY_COMPONENT[recipe.component])
+        for path, name in recipe.trees.items():
+            found.update(_files(path, module / name))
+    return found
 
 
 def file_name(reference: str) -> str:
@@ -118,12 +207,15 @@ def build(recipe: ImageRecipe, programs: Path, report: Report) -> Path:
                     layer.directory(directory)
                 for path, program in sorted(recipe.files.items()):
                     layer.file(path, programs / program)
+                for path, source in sorted(_carried(recipe).items()):
+                    layer.file(path, source, 0o755 if source.stat().st_mode & 0o100 else 0o644)
                 for path, link in sorted(recipe.links.items()):
                     layer.link(path, link)
             settings = oci.Settings(
                 recipe.entrypoint,
                 recipe.command,
                 labels={"org.opencontainers.image.version": recipe.reference.rpartition(":")[2]},
+                environment=recipe.environment,
             )
             oci.write(temporary, recipe.reference, [base, own], settings)
             own.unlink()

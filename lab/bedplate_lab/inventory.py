@@ -10,7 +10,7 @@ from typing import Any
 
 import yaml
 
-from bedplate_lab import ssh
+from bedplate_lab import charts, ssh
 from bedplate_lab.paths import ROOT, new_file
 from bedplate_lab.topology import DEPOT_NAME, POOLS, Host
 
@@ -22,10 +22,11 @@ HEADER = "# Written by scripts/lab up; changes are overwritten.\n"
 
 @dataclass(frozen=True)
 class Depot:
-    """What hosts must know of the depot; `ca_pem` and `signing_key` are PEM and ASCII-armoured text."""
+    """What hosts must know of the depot; `ca_pem` and `signing_key` are PEM and ASCII-armoured text. `helm` is a program."""
 
     ca_pem: str
     signing_key: str
+    helm: str
 
 
 def hosts_data(hosts: Sequence[Host]) -> dict[str, Any]:
@@ -61,7 +62,9 @@ def generated_data(depot: Depot) -> dict[str, Any]:
             },
             "registry": {"endpoint": f"https://{DEPOT_NAME}:5000", "ca": depot.ca_pem},
             "ca": depot.ca_pem,
+            "charts": {name.replace("-", "_"): str(charts.path(name)) for name in charts.CHARTS},
         },
+        "bedplate_helm_binary": depot.helm,
     }
 
 

@@ -33,6 +33,7 @@ class Settings:
     entrypoint: Sequence[str] = ()
     command: Sequence[str] = ()
     user: str = ""
+    environment: Mapping[str, str] = field(default_factory=dict)
     labels: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -106,7 +107,8 @@ def write(target: Path, reference: str, layers: Sequence[Path], settings: Settin
         digest = sha256(path)
         _link(path, blobs / digest.partition(":")[2])
         descriptors.append({"mediaType": LAYER, "digest": digest, "size": path.stat().st_size})
-    run: dict[str, Any] = {"Env": [f"PATH={PATH}"], "WorkingDir": "/"}
+    variables = [f"{name}={value}" for name, value in settings.environment.items()]
+    run: dict[str, Any] = {"Env": [f"PATH={PATH}", *variables], "WorkingDir": "/"}
     for name, value in {
         "Entrypoint": list(settings.entrypoint),
         "Cmd": list(settings.command),

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from bedplate_lab import bases, components, debian, debs, depot, hostimage, images, versions
+from bedplate_lab import bases, charts, components, debian, debs, depot, gpudebs, gpusim, hostimage, images, versions
 from bedplate_lab.paths import cache, lock
 from bedplate_lab.report import Report
 
@@ -39,7 +39,7 @@ def prune(report: Report) -> Pruned:
 
 def _entries() -> Iterator[Path]:
     """Everything in the cache that belongs to a version or a recipe."""
-    for directory in (*sorted(cache("build").glob("*")), cache("debs"), cache("images"), cache("host")):
+    for directory in (*sorted(cache("build").glob("*")), cache("debs"), cache("images"), cache("host"), cache("charts")):
         if directory.is_dir():
             yield from sorted(directory.iterdir())
     if cache("depot").is_dir():
@@ -53,11 +53,14 @@ def _wanted() -> Iterator[Path]:
         yield from directories
     for package in debs.packages().values():
         yield from (debs.path(package, directory / "bin") for directory in builds[package.component])
+    yield from (gpusim.directory(version) for version in gpusim.driver_versions())
+    yield from (debs.path(package, programs) for package, programs in gpudebs.wanted())
     for recipe in images.RECIPES:
         yield from (images.layout(recipe, directory / "bin") for directory in builds[recipe.component])
     for component in versions.load().values():
         for image in component.images:
             yield from cache("images").glob(f"{images.file_name(image)}-upstream-*")
+    yield from (charts.path(name) for name in charts.CHARTS)
     yield from (bases.path(name) for name in bases.BASES)
     yield hostimage.path()
     yield debian.mirror_path(hostimage.path())

@@ -18,6 +18,8 @@ DEPOT_ADDRESS = "10.87.0.2"
 DEPOT_NAME = "depot.lab.bedplate.test"
 CONTAINER_PREFIX = "bedplate-lab-"
 POOLS = ("train", "infer")
+HARDWARE = {"train": "h100-80gb", "infer": "l40s-48gb"}
+"""What kind of machine the hosts of a pool are: a profile of lab/gpu-sim/profiles.yml."""
 
 Role = Literal["control_plane", "worker", "extra"]
 FIRST: dict[Role, int] = {"control_plane": 11, "worker": 21, "extra": 51}

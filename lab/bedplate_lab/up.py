@@ -11,6 +11,7 @@ from bedplate_lab import (
     aptrepo,
     ca,
     depot,
+    gpus,
     hostimage,
     hosts,
     inventory,
@@ -129,6 +130,8 @@ def _boot_and_fill(lab: State, steps: Steps, podman: Podman) -> list[str]:
         names = " ".join(host.name for host in lab.hosts())
         with steps.step(f"hosts: {names or 'none'}") as report:
             made.extend(hosts.ensure(podman, lab.hosts(), image, public_key, report))
+            if given := gpus.ensure(podman, lab.planned()):
+                report(f"GPUs plugged into {' '.join(given)}")
 
     def fill() -> None:
         with steps.step("packages and images") as report:
@@ -138,7 +141,7 @@ def _boot_and_fill(lab: State, steps: Steps, podman: Podman) -> list[str]:
 
     side_by_side(boot, fill)
     with steps.step("inventory") as report:
-        known = inventory.Depot(ca.ensure().pem, aptrepo.public_key(depot.content() / "apt"))
+        known = inventory.Depot(ca.ensure().pem, aptrepo.public_key(depot.content() / "apt"), str(depot.helm_program()))
         report("written" if inventory.write(lab.planned(), known) else "unchanged")
     return made
 

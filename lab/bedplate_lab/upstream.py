@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 
 import urllib3
 
-from bedplate_lab import debs, http, images, versions
+from bedplate_lab import components, debs, http, images, versions
 from bedplate_lab.errors import LabError
 from bedplate_lab.paths import cache, new_dir
 from bedplate_lab.registry import Registry, split
@@ -40,9 +40,11 @@ def programs(report: Report, base_url: str | None = None) -> dict[str, Path]:
 
 
 def needed() -> dict[str, tuple[str, ...]]:
-    """The programs that the depot needs as binaries: what the packages hold, the registry and helm; () is all there are."""
+    """The programs the depot takes from upstream's releases: those of packages, the registry, helm; () is all there are."""
     found: dict[str, list[str]] = {"helm": ["helm"], "registry": ["registry"]}
     for package in debs.packages().values():
+        if package.component in components.ALWAYS_BUILT:
+            continue
         found.setdefault(package.component, []).extend(name for _, name in package.programs)
     return {name: tuple(sorted(found[name])) for name in sorted(found)}
 

@@ -65,7 +65,7 @@ def _component(name: str, row: Any, file: Path) -> Component:
         name=name,
         version=version,
         source=row["source"],
-        packages=tuple(row.get("packages", ())),
+        packages=tuple(fill(package) for package in row.get("packages", ())),
         images=tuple(fill(image) for image in row.get("images", ())),
         upstream=fill(row["upstream"]) if "upstream" in row else None,
         checksum=fill(row["checksum"]) if "checksum" in row else None,

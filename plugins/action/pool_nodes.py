@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 from ansible.plugins.action import ActionBase
-from ansible_collections.bedplate.metal.plugins.module_utils.core import BedplateError
+from ansible_collections.bedplate.metal.plugins.module_utils.core import DRAIN, BedplateError
 from ansible_collections.bedplate.metal.plugins.plugin_utils.controller_action import open_api, results
 from ansible_collections.bedplate.metal.plugins.plugin_utils.pool_nodes import reconcile
 
@@ -25,6 +25,8 @@ class ActionModule(ActionBase):
                 "kubeconfig": {"type": "str"},
                 "hosts": {"type": "list", "elements": "str", "required": True},
                 "desired": {"type": "dict", "required": True},
+                "in_service": {"type": "list", "elements": "str", "default": []},
+                "allow": {"type": "list", "elements": "str", "default": []},
             }
         )
         check = bool(self._task.check_mode)
@@ -38,7 +40,10 @@ class ActionModule(ActionBase):
             }
         try:
             api = open_api(arguments["kubeconfig"])
-            changes, missing = reconcile(api, arguments["hosts"], arguments["desired"], check=check)
+            busy = [] if DRAIN in arguments["allow"] else arguments["in_service"]
+            found = reconcile(api, arguments["hosts"], arguments["desired"], check=check, busy=busy)
         except BedplateError as error:
             return {**result, "failed": True, "msg": f"pool_nodes: {error}"}
-        return {**result, **results("pool_nodes", changes, []), "missing": {} if check else missing}
+        result.update(results("pool_nodes", found.changes, []), deferred=found.deferred_results())
+        result["missing"] = {} if check else found.missing
+        return result

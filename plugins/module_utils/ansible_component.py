@@ -69,12 +69,13 @@ def run_component(
 
 
 def outcome_results(component: Component[Any, Any], outcome: Outcome) -> dict[str, Any]:
-    """Return the module's results: changed, changes, deferred (each with its playbook), problems, diff."""
+    """Return the module's results: changed, changes, deferred (each with its playbook), problems, reboot, diff."""
     return {
         "changed": outcome.changed,
         "changes": [c.public() for c in outcome.changes],
         "deferred": [{**c.public(), "playbook": component.rolling_playbook} for c in outcome.deferred],
         "problems": [p.public() for p in outcome.problems],
+        "reboot": outcome.reboot,
         "diff": [change_diff(c) for c in outcome.changes],
     }
 

@@ -18,9 +18,11 @@ from dataclasses import dataclass, field
 from typing import Any, Optional
 
 from . import toml_text
+from .containerd_values import CRI_NAMES as CRI_NAMES
+from .containerd_values import MAIN as MAIN
+from .containerd_values import RUNC_TYPE, cni_directories, cri_values, runc_runtimes, runtime_types
 from .core import Problem
 
-MAIN = "/etc/containerd/config.toml"
 DROPIN = "/etc/containerd/conf.d/50-bedplate.toml"
 IMPORTS = "/etc/containerd/conf.d/*.toml"
 REGISTRY_DIRECTORY = "/etc/containerd/certs.d"
@@ -34,8 +36,6 @@ imports = ["{IMPORTS}"]
 NEWEST_VERSION = 4
 """containerd 2.4 knows versions up to 4, which names the CRI plugins as 3 does."""
 
-CRI_NAMES = ("cri", "io.containerd.grpc.v1.cri", "io.containerd.cri.v1.images", "io.containerd.cri.v1.runtime")
-RUNC_TYPE = "io.containerd.runc.v2"
 REMOVED_TYPES = ("io.containerd.runtime.v1.linux", "io.containerd.runc.v1")
 """Runtime types containerd 2.0 removed (its release notes)."""
 
@@ -61,13 +61,16 @@ OWNED = ("version", "imports", "disabled_plugins")
 class Settings:
     """What the site wants of containerd.
 
-    sandbox_image: the pause image, None for containerd's own. registries: whether hosts.toml files are used. extra: settings by
-    dotted key; ``runtime.`` and ``images.`` stand for the CRI plugins whatever their names in the file's version are.
+    sandbox_image: the pause image, None for containerd's own. registries: whether hosts.toml files are used. handlers: further
+    runtime handlers by name, each with the program that wraps runc. cdi: device specifications (CDI) must not be off. extra:
+    settings by dotted key; ``runtime.`` and ``images.`` stand for the CRI plugins whatever their names in the file's version are.
     """
 
     sandbox_image: Optional[str] = None
     restrict_oom_score_adj: bool = False
     registries: bool = False
+    handlers: Mapping[str, str] = field(default_factory=dict)
+    cdi: bool = False
     extra: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -124,14 +127,20 @@ def wanted_files(files: Mapping[str, str], settings: Settings) -> Wanted:
 def plan_settings(files: Mapping[str, str], version: int, settings: Settings) -> list[Setting]:
     """Return the settings of our drop-in, given the other files."""
     systemd = ("options", "SystemdCgroup")
-    ours = [Setting("runtime", ("containerd", "runtimes", name, *systemd), True) for name in runc_runtimes(files)]
+    names = sorted({*runc_runtimes(files), *settings.handlers})
+    ours = [Setting("runtime", ("containerd", "runtimes", name, *systemd), True) for name in names]
+    for name, program in sorted(settings.handlers.items()):
+        ours.append(Setting("runtime", ("containerd", "runtimes", name, "runtime_type"), RUNC_TYPE))
+        ours.append(Setting("runtime", ("containerd", "runtimes", name, "options", "BinaryName"), program))
+    if settings.cdi and cri_values(files, ("enable_cdi",)):  # on by default since containerd 2.0; later ones lost the switch
+        ours.append(Setting("runtime", ("enable_cdi",), True))
     if settings.sandbox_image:
         ours.append(Setting("images", ("pinned_images", "sandbox"), settings.sandbox_image, ("sandbox_image",)))
     if settings.registries:
         ours.append(Setting("images", ("registry", "config_path"), REGISTRY_DIRECTORY))
     if settings.restrict_oom_score_adj:
         ours.append(Setting("runtime", ("restrict_oom_score_adj",), True))
-    directories = _cni_directories(files)
+    directories = cni_directories(files)
     if directories and CNI_BIN_DIR not in directories:  # a packaged main file may point at the distribution's own plugins
         value: Any = CNI_BIN_DIR if version == 2 else [*directories, CNI_BIN_DIR]
         ours.append(Setting("runtime", ("cni", "bin_dirs"), value, ("cni", "bin_dir")))
@@ -211,40 +220,9 @@ def import_patterns(text: Optional[str]) -> list[str]:
     return list(dict.fromkeys([*patterns, IMPORTS]))
 
 
-def runc_runtimes(files: Mapping[str, str]) -> list[str]:
-    """Return the names of runtimes that are runc or wrap it (nvidia's does), which all need systemd cgroups."""
-    types = {"runc": RUNC_TYPE, **_runtime_types(files)}
-    return sorted(name for name, kind in types.items() if kind == RUNC_TYPE)
-
-
-def _runtime_types(files: Mapping[str, str]) -> dict[str, str]:
-    return {path[4]: value for path, value in _cri_values(files, ("containerd", "runtimes")) if path[5:] == ("runtime_type",)}
-
-
-def _cni_directories(files: Mapping[str, str]) -> list[str]:
-    found: list[str] = []
-    for path, value in _cri_values(files, ("cni",)):
-        if path[3:] in (("bin_dir",), ("bin_dirs",)):
-            found = [value] if isinstance(value, str) else list(value or ())
-    return found
-
-
-def _cri_values(files: Mapping[str, str], under: tuple[str, ...]) -> list[tuple[tuple[str, ...], Any]]:
-    """Return path and value of the CRI plugins' settings under a path, in the order containerd merges the files."""
-    values = []
-    for name in sorted(files, key=lambda path: (path != MAIN, path)):
-        text = files[name]
-        for entry in toml_text.scan(text):
-            path = entry.path
-            ours = entry.key and len(path) > 2 and path[0] == "plugins" and path[1] in CRI_NAMES
-            if ours and path[2 : 2 + len(under)] == under:
-                values.append((path, toml_text.decode(text[slice(*entry.value)])))
-    return values
-
-
 def _conflicts(files: Mapping[str, str], settings: Settings) -> list[Problem]:
     problems = []
-    tables = {path[3] for path, _value in _cri_values(files, ("registry",)) if path[3:4] and len(path) > 4}
+    tables = {path[3] for path, _value in cri_values(files, ("registry",)) if path[3:4] and len(path) > 4}
     if settings.registries and tables & {"mirrors", "configs"}:
         problems.append(
             Problem(
@@ -254,13 +232,27 @@ def _conflicts(files: Mapping[str, str], settings: Settings) -> list[Problem]:
                 "take these tables out and declare the mirrors in the site data (registries)",
             )
         )
-    for name, kind in sorted(_runtime_types(files).items()):
+    for path, _value in cri_values(files, ("containerd", "runtimes")):
+        if path[4] in settings.handlers and path[5:] == ("options", "BinaryName"):
+            problems.append(_second_owner(path[4], files))
+    for name, kind in sorted(runtime_types(files).items()):
         if kind in REMOVED_TYPES:
             found = f"runtime_type {kind}, which containerd 2 removed"
             problems.append(
                 Problem(f"runtime {name} of containerd", found, RUNC_TYPE, f"correct it in {MAIN} or the file it imports")
             )
     return problems
+
+
+def _second_owner(name: str, files: Mapping[str, str]) -> Problem:
+    where = next((path for path in files if re.search(rf"runtimes\.[\"']?{re.escape(name)}\b", files[path])), "another file")
+    step = (
+        f"take it out of {where}: the GPU operator's toolkit writes there unless its chart has toolkit.enabled=false; or take "
+        "the handler out of the site data"
+    )
+    return Problem(
+        f"runtime handler {name} of containerd", f"it defined in {where} too", "one owner of containerd's settings", step
+    )
 
 
 def _refused(path: str, found: str, wanted: str, next_step: str) -> Wanted:

@@ -140,6 +140,11 @@ class Outcome:
         """True when something was (in check mode: would be) applied."""
         return bool(self.changes)
 
+    @property
+    def reboot(self) -> bool:
+        """True when an applied change takes effect by a reboot, which is the playbook's to do."""
+        return any(REBOOT in c.effects for c in self.changes)
+
 
 Desired = TypeVar("Desired")
 Observed = TypeVar("Observed")
@@ -185,8 +190,8 @@ def execute(component: Component[Desired, Observed], host: Host, desired: Desire
     """Observe, plan, apply what the policy permits, and observe again.
 
     A restart owed is written to the component's record before the change and struck off after the restart, so a run killed in
-    between still restarts next time. Raises :class:`BedplateError` when the host refuses a change or when, afterwards, what was
-    planned and what is there disagree.
+    between still restarts next time. A permitted reboot is left to the playbook (:attr:`Outcome.reboot`). Raises
+    :class:`BedplateError` when the host refuses a change or when, afterwards, what was planned and what is there disagree.
     """
     observed = component.observe(host, desired)
     record = Record.load(host, component.name)
@@ -209,8 +214,8 @@ def execute(component: Component[Desired, Observed], host: Host, desired: Desire
         Record.load(host, component.name).paid(effect).save(host)
 
     observed = component.observe(host, desired)
-    expected = {c.what for c in deferred}
-    remaining = [c for c in component.plan(observed, desired).changes if c.what not in expected]
+    waiting = {c.what for c in deferred} | {c.what for c in now if REBOOT in c.effects and isinstance(c.operation, Nothing)}
+    remaining = [c for c in component.plan(observed, desired).changes if not waiting & {c.what, *c.needs}]
     if remaining:
         lines = "\n".join(f"  {c.what}: found {c.public()['before']!r}, wanted {c.public()['after']!r}" for c in remaining)
         raise BedplateError(

@@ -15,6 +15,8 @@ from .host import TIMED_OUT, Host, Result
 from .operations import last_lines
 
 TRANSACTION_TIMEOUT_SECONDS = 1800
+CONFIGURE = ("dpkg", "--configure", "-a", "--force-confdef", "--force-confold")
+FORMAT = "${Package}\\t${Version}\\t${Status}\\n"
 UNFINISHED = f"{RECORD_DIRECTORY}/apt.json"
 """Exists while a transaction of ours runs; left by a killed one, whose half-configured packages are then ours to finish."""
 
@@ -55,27 +57,53 @@ def parse_packages(text: str) -> dict[str, PackageState]:
     return states
 
 
+def find_packages(host: Host, pattern: str) -> dict[str, PackageState]:
+    """Return the packages dpkg knows whose names match a pattern (as of a shell), by one dpkg-query."""
+    return parse_packages(host.run(["dpkg-query", "-W", "-f", FORMAT, pattern]).out)
+
+
 def observe_packages(host: Host, names: Iterable[str]) -> dict[str, PackageState]:
     """Return the state of each named package; packages dpkg has never heard of are absent-looking states, not errors."""
     wanted = sorted(set(names))
     if not wanted:
         return {}
-    result = host.run(["dpkg-query", "-W", "-f", "${Package}\\t${Version}\\t${Status}\\n", *wanted])
+    result = host.run(["dpkg-query", "-W", "-f", FORMAT, *wanted])
     known = parse_packages(result.out)  # answers 1 when some names are unknown; the others are still printed
     return {name: known.get(name, PackageState()) for name in wanted}
+
+
+@dataclass(frozen=True)
+class FinishInterrupted:
+    """Operation: finish what a killed transaction left, as far as it goes by itself; apt completes or reports the rest.
+
+    A package killed while its files were unpacked must be unpacked again (dpkg's "reinstreq") before anything that needs it can
+    be configured, which neither dpkg nor apt's --fix-broken does.
+    """
+
+    lock_timeout_seconds: int = DEFAULT_LOCK_TIMEOUT_SECONDS
+
+    def perform(self, host: Host) -> None:
+        """Configure, unpack again, and so configure the rest."""
+        host.run(CONFIGURE, timeout_seconds=TRANSACTION_TIMEOUT_SECONDS, env=APT_ENVIRONMENT)
+        states = sorted(find_packages(host, "*").items())
+        cut = [f"{n}={s.version}" if s.version else n for n, s in states if " reinstreq " in s.status]
+        if cut:
+            argv = [*apt_get(self.lock_timeout_seconds), "install", "--yes", "--reinstall", "--allow-change-held-packages", *cut]
+            host.run(argv, timeout_seconds=TRANSACTION_TIMEOUT_SECONDS, env=APT_ENVIRONMENT)
 
 
 @dataclass
 class AptInstall:
     """One apt-get transaction for all package changes of a component; the changes share this object.
 
-    packages: name to exact version, or None for the repository's candidate. hold: names to hold afterwards. The first
-    ``perform`` does the work, later ones (of the other changes) nothing.
+    packages: name to exact version, or None for the repository's candidate. hold: names to hold afterwards. remove: packages to
+    remove in the same transaction. The first ``perform`` does the work, later ones (of the other changes) nothing.
     """
 
     packages: dict[str, str | None]
     hold: tuple[str, ...] = ()
     unhold: tuple[str, ...] = ()
+    remove: tuple[str, ...] = ()
     allow_downgrades: bool = False
     lock_timeout_seconds: int = DEFAULT_LOCK_TIMEOUT_SECONDS
     done: bool = field(default=False, compare=False)
@@ -99,6 +127,8 @@ class AptInstall:
 
     def _install(self, host: Host) -> None:
         require_locks_free(host, self.lock_timeout_seconds)
+        if host.exists(UNFINISHED):
+            FinishInterrupted(self.lock_timeout_seconds).perform(host)
         raw = {"format": RECORD_FORMAT, "component": "apt", "packages": sorted(self.packages)}
         host.write(UNFINISHED, json.dumps(raw, indent=2, sort_keys=True) + "\n", mode=0o600)
         result = self._apt(host, self.argv())
@@ -119,7 +149,8 @@ class AptInstall:
         """Return the apt-get command line."""
         exact = [name if version is None else f"{name}={version}" for name, version in sorted(self.packages.items())]
         options = ["--allow-change-held-packages", *(["--allow-downgrades"] if self.allow_downgrades else [])]
-        return [*apt_get(self.lock_timeout_seconds), "install", "--yes", "--no-install-recommends", *options, *exact]
+        gone = [f"{name}-" for name in sorted(self.remove)]
+        return [*apt_get(self.lock_timeout_seconds), "install", "--yes", "--no-install-recommends", *options, *exact, *gone]
 
 
 def plan_packages(

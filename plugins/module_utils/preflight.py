@@ -12,7 +12,7 @@ from .host import Host
 from .kube_state import observe_kube_state
 from .network import LocalNetwork, Network
 from .operations import RemoveFile, RunCommand
-from .packages import UNFINISHED, parse_packages
+from .packages import UNFINISHED, FinishInterrupted, parse_packages
 from .preflight_checks import check_host
 from .preflight_facts import (
     DISK_PATHS,
@@ -84,9 +84,10 @@ def repairs(observed: PreflightObserved) -> list[Change]:
     if observed.broken_packages or observed.dpkg_interrupted:
         found = ", ".join(f"{n} {s.status}" for n, s in sorted(observed.broken_packages.items())) or "dpkg interrupted"
         repair = "finish the interrupted package transaction"
-        configure = RunCommand(("dpkg", "--configure", "-a", "--force-confdef", "--force-confold"), repair, 900)
         fix = RunCommand((*apt_get(), "install", "--fix-broken", "--yes"), repair, 900)
-        changes.append(Change("packages half-configured by an interrupted run", found, "configured", operation=configure))
+        changes.append(
+            Change("packages half-configured by an interrupted run", found, "configured", operation=FinishInterrupted())
+        )
         changes.append(Change("packages broken by an interrupted run", found, "repaired", operation=fix))
     changes.append(Change(f"file {UNFINISHED}", "left by an interrupted run", None, operation=RemoveFile(UNFINISHED)))
     return changes

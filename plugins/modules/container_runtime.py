@@ -86,6 +86,15 @@ options:
     description: Whether containers' OOM scores are kept above containerd's own, on machines that forbid lowering them.
     type: bool
     default: false
+  runtime_handlers:
+    description: Further runtime handlers by name, each with the path of the program that wraps runc, for example
+      C(nvidia) with C(/usr/bin/nvidia-container-runtime). Defined in another file too, they are refused.
+    type: dict
+    default: {}
+  cdi:
+    description: Whether device specifications (CDI) must be on, whatever other files say.
+    type: bool
+    default: false
   extra_config:
     description: More settings by dotted key; C(runtime.) and C(images.) stand for the CRI plugins whatever the configuration
       version calls them, other keys are paths in the file.
@@ -179,6 +188,8 @@ ARGUMENT_SPEC: dict[str, Any] = {
     "proxy": PROXY_OPTION,
     "memlock": {"type": "str", "default": ""},
     "restrict_oom_score_adj": {"type": "bool", "default": False},
+    "runtime_handlers": {"type": "dict", "default": {}},
+    "cdi": {"type": "bool", "default": False},
     "extra_config": {"type": "dict", "default": {}},
     "lock_timeout_seconds": LOCK_TIMEOUT_OPTION,
 }
@@ -191,6 +202,12 @@ def build_desired(parameters: dict[str, Any]) -> Desired:
         raise ValueError(f"memlock: found {memlock!r}; wanted infinity or a number of bytes")
     registries = parse_registries(parameters["registries"])
     extra_settings(parameters["extra_config"])
+    handlers = {str(name): str(program) for name, program in parameters["runtime_handlers"].items()}
+    for name, program in handlers.items():
+        if not re.fullmatch(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?", name) or name == "runc" or not program.startswith("/"):
+            raise ValueError(
+                f"runtime_handlers: found {name}: {program}; wanted names of their own (not runc) and absolute paths"
+            )
     packages = {parameters["package"]: parameters["version"] or None}
     if parameters["runc_package"]:
         packages[parameters["runc_package"]] = None
@@ -198,6 +215,8 @@ def build_desired(parameters: dict[str, Any]) -> Desired:
         sandbox_image=parameters["sandbox_image"] or None,
         restrict_oom_score_adj=parameters["restrict_oom_score_adj"],
         registries=bool(registries),
+        handlers=handlers,
+        cdi=parameters["cdi"],
         extra=parameters["extra_config"],
     )
     return Desired(

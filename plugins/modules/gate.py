@@ -10,6 +10,9 @@ description:
   - Nodes register with the taint C(bedplate.dev/unaccepted). The gate waits until they are Ready, runs one pod on each (all side
     by side), stores the result as the annotation C(bedplate.dev/gate) and takes the taint away where everything passed.
   - Control-plane nodes, which register without that taint, are checked once too.
+  - Where a node's pool declares GPUs, what the host's probe found keeps or takes its acceptance at once - fewer GPUs, a library
+    of another version, a probe that hangs, an XID of the hardware - and its node must advertise all of them. An accepted node
+    whose GPUs fail gets the taint again, with the reason.
   - A node that fails keeps its taint and is returned in RV(rejected); the others go on. With no new node it costs one list call.
   - An action plugin; runs on the controller.
 attributes:
@@ -43,6 +46,18 @@ options:
     elements: str
     choices: [service, pod-network, registry]
     default: [service, pod-network, registry]
+  desired:
+    description: By host, its derived data; C(gpus.resources) is what its node must advertise.
+    type: dict
+    default: {}
+  driver_result:
+    description: Variable under which each host's result of M(bedplate.metal.nvidia_driver) is registered.
+    type: str
+    default: ""
+  sharing_result:
+    description: Variable under which each host's result of M(bedplate.metal.gpu_sharing) is registered.
+    type: str
+    default: ""
   recheck:
     description: Whether nodes that were accepted before are checked again.
     type: bool

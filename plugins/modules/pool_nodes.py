@@ -25,9 +25,20 @@ options:
     elements: str
     required: true
   desired:
-    description: By node, the dicts labels and node_restriction_labels and the list taints; further keys are ignored.
+    description: By node, the dicts labels, node_restriction_labels and exposure_labels and the list taints; further keys are
+      ignored. Exposure labels decide how the node's GPUs are shown (C(pool.bedplate.dev/exposure) and what goes with it).
     type: dict
     required: true
+  in_service:
+    description: Nodes that carry work. There exposure labels that are set are not changed but returned in RV(deferred).
+    type: list
+    elements: str
+    default: []
+  allow:
+    description: V(drain) changes exposure labels on nodes in service too.
+    type: list
+    elements: str
+    default: []
 author: The Bedplate authors
 """
 
@@ -43,6 +54,11 @@ EXAMPLES = r"""
 RETURN = r"""
 changes:
   description: What was (in check mode, would be) changed, each with before and after.
+  returned: always
+  type: list
+  elements: dict
+deferred:
+  description: Changes of exposure labels that wait for a drain, each with host and playbook.
   returned: always
   type: list
   elements: dict

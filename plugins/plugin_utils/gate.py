@@ -17,6 +17,7 @@ NAMESPACE = "kube-system"
 LABEL = "bedplate-gate"
 CONTROL_PLANE_LABEL = "node-role.kubernetes.io/control-plane"
 CHECKS = ("service", "pod-network", "registry")
+GPU_HEALTH, GPU_RESOURCES = "gpu-health", "gpu-resources"
 
 _WANTED = {
     "ready": "condition Ready of the node to be True",
@@ -24,12 +25,16 @@ _WANTED = {
     "service": "a connection to the API through cluster DNS and its Service",
     "pod-network": "a connection to a pod over the pod network",
     "registry": "the image pulled from the registry",
+    GPU_HEALTH: "every GPU in service",
+    GPU_RESOURCES: "all of them allocatable",
 }
 _NEXT = {
     "ready": "kubectl describe node, and the journal of kubelet and the pod network's pod on the host",
     "dns": "kubectl -n kube-system get pods -l k8s-app=kube-dns -o wide, and kubectl describe of one",
     "service": "look at kube-proxy and cluster DNS on the node (kubectl -n kube-system get pods -o wide)",
     "pod-network": "look at the pod network's pod on the node and the routes between the nodes",
+    GPU_HEALTH: "drain the node and look at its GPUs (nvidia-smi, and dmesg for Xid); other nodes are not affected",
+    GPU_RESOURCES: "kubectl describe node; the device plugin's pod and its log on the node",
     "registry": "crictl pull the image on the host; look at its mirrors under /etc/containerd/certs.d",
 }
 
@@ -59,6 +64,11 @@ class Verdict:
     def passed(self) -> bool:
         """True when every check passed."""
         return all(check.passed for check in self.checks)
+
+    @property
+    def taints(self) -> bool:
+        """True when an accepted node must take no more work: its GPUs failed, which nothing but the node itself can mend."""
+        return any(check.name in (GPU_HEALTH, GPU_RESOURCES) and not check.passed for check in self.checks)
 
     @property
     def message(self) -> str:

@@ -27,22 +27,33 @@ from ansible_collections.bedplate.metal.plugins.plugin_utils.gate import (
     needs_gate,
     node_ready,
 )
+from ansible_collections.bedplate.metal.plugins.plugin_utils.gate_gpus import (
+    GpuState,
+    failed,
+    had_gpus,
+    hopeless,
+    stored,
+    with_gpus,
+)
 from ansible_collections.bedplate.metal.plugins.plugin_utils.kube import Api, KubeError, node_path
 
 PODS = f"/api/v1/namespaces/{NAMESPACE}/pods"
 POLL_SECONDS = 1.0
+ACCEPTED_WAIT_SECONDS = 45.0
+"""How long a node in service may advertise less than it has: a device plugin that is being replaced comes back sooner."""
 ATTEMPTS = 5
 
 
 @dataclass(frozen=True)
 class Settings:
-    """What to check and for how long. checks: subset of service, pod-network, registry."""
+    """What to check and for how long. checks: subset of service, pod-network, registry. gpus: of hosts that have any."""
 
     image: str
     checks: Sequence[str]
     dns_domain: str = "cluster.local"
     timeout_seconds: float = 180
     recheck: bool = False
+    gpus: Mapping[str, GpuState] = field(default_factory=dict)
 
 
 @dataclass
@@ -58,22 +69,35 @@ class Gate:
     verdicts: list[Verdict] = field(default_factory=list)
 
     def run(self, hosts: Sequence[str], *, check: bool) -> None:
-        """Check the nodes of hosts that need it and accept those that pass; with nothing to do it costs one list call."""
+        """Check the nodes of hosts that need it and accept those that pass; with nothing to do it costs one list call.
+
+        A node in service whose GPUs are in trouble is looked at too, and loses its acceptance.
+        """
         nodes = {node["metadata"]["name"]: node for node in self.api.nodes()}
         waiting = [host for host in hosts if host in nodes and needs_gate(nodes[host], recheck=self.settings.recheck)]
+        others = [host for host in hosts if host in nodes and host not in waiting]
+        suspect = [host for host in others if had_gpus(nodes[host]) and failed(self._gpus(host).accepted(nodes[host]))]
         if check:
-            self.changes += [_change(host, nodes[host], UNKNOWN) for host in waiting]
+            self.changes += [_change(host, nodes[host], UNKNOWN) for host in [*waiting, *suspect]]
             return
-        if not waiting:
-            return
+        self._add_baselines([host for host in others if not had_gpus(nodes[host])], nodes)
+        waiting = self._without_hopeless(waiting, nodes, new=True)
+        suspect = self._without_hopeless(suspect, nodes, new=False)
+        if waiting:
+            self._check_new(waiting, nodes)
+        if suspect:
+            self._check_accepted(suspect)
+
+    def _check_new(self, waiting: list[str], nodes: Mapping[str, Any]) -> None:
+        """Run one pod on each node and decide on all of them."""
         self._remove_leftovers(waiting)
         deadline = self.now() + self.settings.timeout_seconds
         while True:
             nodes, pods, targets = self._look(waiting, nodes)
             for host in list(waiting):
                 pod = pods.get(host)
-                if pod is not None and finished(pod):
-                    self._decide(judge(host, pod, self.settings.checks), nodes[host])
+                if pod is not None and finished(pod) and not failed(self._gpus(host).new(nodes[host])):
+                    self._decide(self._judged(host, pod, nodes[host]), nodes[host])
                     waiting.remove(host)
                 elif pod is None and node_ready(nodes[host]).passed and targets:
                     self._create(host, targets, deadline - self.now())
@@ -84,6 +108,48 @@ class Gate:
             self.sleep(POLL_SECONDS)
         for host in waiting:
             self._decide(self._late(nodes[host], pods.get(host), targets), nodes[host])
+
+    def _check_accepted(self, suspect: list[str]) -> None:
+        """Wait for nodes in service to advertise their GPUs again; those that do not lose their acceptance."""
+        deadline = self.now() + min(ACCEPTED_WAIT_SECONDS, self.settings.timeout_seconds)
+        while True:
+            nodes = {host: self.api.get(node_path(host)) for host in suspect}
+            suspect = [host for host in suspect if failed(self._gpus(host).accepted(nodes[host]))]
+            if not suspect:
+                return
+            if self.now() > deadline:
+                break
+            self.sleep(POLL_SECONDS)
+        for host in suspect:
+            self._decide(Verdict(host, self._gpus(host).accepted(nodes[host])), nodes[host])
+
+    def _without_hopeless(self, hosts: Sequence[str], nodes: Mapping[str, Any], *, new: bool) -> list[str]:
+        """Decide at once on nodes whose host's probe has found its GPUs out of service; return the others."""
+        rest = []
+        for host in hosts:
+            gpus = self._gpus(host)
+            found = hopeless(gpus.new(nodes[host]) if new else gpus.accepted(nodes[host]))
+            if found:
+                self._decide(Verdict(host, found), nodes[host])
+            else:
+                rest.append(host)
+        return rest
+
+    def _add_baselines(self, hosts: Sequence[str], nodes: Mapping[str, Any]) -> None:
+        """Keep the GPU checks of nodes that were accepted before they had GPUs and have them now."""
+        for host in hosts:
+            checks = self._gpus(host).accepted(nodes[host])
+            if stored(nodes[host]).get("passed") and len(checks) > 1 and not failed(checks):
+                self.api.patch(node_path(host), {"metadata": {"annotations": {ANNOTATION: with_gpus(nodes[host], checks)}}})
+                self.changes.append(Change(f"node {host} GPUs", "not checked", "accepted"))
+
+    def _gpus(self, host: str) -> GpuState:
+        return self.settings.gpus.get(host, GpuState())
+
+    def _judged(self, host: str, pod: Mapping[str, Any] | None, node: Mapping[str, Any], why_none: str = "") -> Verdict:
+        """Return the verdict on a new node: its pod's and that on its GPUs."""
+        verdict = judge(host, pod, self.settings.checks, why_none=why_none)
+        return Verdict(host, [*verdict.checks, *self._gpus(host).new(node)])
 
     def _look(
         self, waiting: Sequence[str], known: Mapping[str, Any]
@@ -121,10 +187,13 @@ class Gate:
             return Verdict(host, [ready])
         if pod is None and not targets:
             return Verdict(host, [ready, Check("dns", False, found="none")])
-        return judge(host, pod, self.settings.checks, why_none="no pod could be made in time")
+        return self._judged(host, pod, node, why_none="no pod could be made in time")
 
     def _decide(self, verdict: Verdict, node: Mapping[str, Any]) -> None:
-        """Store the verdict on the node and take the taint away when it passed; the pod goes first, so a killed run repeats."""
+        """Store the verdict on the node; take the taint away when it passed, set it when it did not.
+
+        The pod goes first, so a killed run repeats.
+        """
         self.api.delete(f"{PODS}/{LABEL}-{verdict.node}", gracePeriodSeconds="0")
         text = verdict.annotation(datetime.now(UTC))
         for _attempt in range(ATTEMPTS):
@@ -134,8 +203,11 @@ class Gate:
                     "resourceVersion": node["metadata"].get("resourceVersion"),
                 }
             }
+            taints = (node.get("spec") or {}).get("taints") or []
             if verdict.passed and has_taint(node):
-                patch["spec"] = {"taints": [t for t in node["spec"]["taints"] if t["key"] != TAINT]}
+                patch["spec"] = {"taints": [t for t in taints if t["key"] != TAINT]}
+            elif verdict.taints and not has_taint(node):
+                patch["spec"] = {"taints": [*taints, {"key": TAINT, "effect": "NoSchedule"}]}
             try:
                 self.api.patch(node_path(verdict.node), patch)
                 break

@@ -1,49 +1,78 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Labels and taints of nodes: planned from one list call, patched only where they differ."""
+"""Labels and taints of nodes: planned from one list call, patched only where they differ.
+
+How a node's GPUs are shown is decided by labels too (the exposure labels): a device plugin or operand comes to a node and leaves
+it with them. They change only where no work can be disturbed.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ansible_collections.bedplate.metal.plugins.module_utils.core import BedplateError, Change
+from ansible_collections.bedplate.metal.plugins.module_utils.core import DRAIN, BedplateError, Change
 from ansible_collections.bedplate.metal.plugins.plugin_utils.kube import Api, KubeError, node_path
 
 MANAGED = "bedplate.dev/pool"
 """Annotation (JSON, format 1): the label and taint keys set here, so that they are removed again when no longer wanted."""
 FORMAT = 1
 ATTEMPTS = 4
+EXPOSURE = "pool.bedplate.dev/exposure"
+"""Label: how the node's GPUs are shown to Kubernetes."""
+EXPOSURE_PREFIXES = (EXPOSURE, "nvidia.com/", "feature.node.kubernetes.io/")
+"""Begin the keys of the labels that decide it."""
+ROLLING_PLAYBOOK = "bedplate.metal.roll_pool"
 
 Taint = Mapping[str, str]
 
 
 @dataclass(frozen=True)
 class NodeDesired:
-    """What a node shall carry. labels include those under node-restriction.kubernetes.io/. taints: key, value, effect."""
+    """What a node shall carry. labels include those under node-restriction.kubernetes.io/. taints: key, value, effect.
+
+    exposure_labels: labels that change only on a node without work.
+    """
 
     labels: Mapping[str, str] = field(default_factory=dict)
     taints: Sequence[Taint] = ()
+    exposure_labels: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
     def of(cls, data: Mapping[str, Any]) -> NodeDesired:
-        """Build from a host's derived data: labels, node_restriction_labels, taints (None values left out)."""
+        """Build from a host's derived data: labels, node_restriction_labels, exposure_labels, taints (None values left out)."""
         labels = {**(data.get("labels") or {}), **(data.get("node_restriction_labels") or {})}
         taints = [{k: str(v) for k, v in taint.items() if v is not None} for taint in data.get("taints") or []]
-        return cls({key: str(value) for key, value in labels.items() if value is not None}, taints)
+        exposure = {key: str(value) for key, value in (data.get("exposure_labels") or {}).items() if value is not None}
+        return cls({key: str(value) for key, value in labels.items() if value is not None}, taints, exposure)
 
 
 @dataclass(frozen=True)
 class NodePlan:
-    """Changes to one node and the merge patch that makes them (empty when nothing differs)."""
+    """Changes to one node and the merge patch that makes them (empty when nothing differs). deferred: they wait for a drain."""
 
     changes: Sequence[Change] = ()
     patch: Mapping[str, Any] = field(default_factory=dict)
+    deferred: Sequence[Change] = ()
 
 
-def plan_node(node: Mapping[str, Any], desired: NodeDesired) -> NodePlan:
-    """Compare a Node object with what it shall carry; pure.
+@dataclass
+class Reconciled:
+    """What became of the nodes. deferred: by host, what waits for a drain. missing: by host without a Node, a message."""
+
+    changes: list[Change] = field(default_factory=list)
+    deferred: dict[str, list[Change]] = field(default_factory=dict)
+    missing: dict[str, str] = field(default_factory=dict)
+
+    def deferred_results(self) -> list[dict[str, Any]]:
+        """Return what waits as a module returns it, each with its host and playbook."""
+        pairs = [(host, change) for host, changes in self.deferred.items() for change in changes]
+        return [{**change.public(), "host": host, "playbook": ROLLING_PLAYBOOK} for host, change in pairs]
+
+
+def plan_node(node: Mapping[str, Any], desired: NodeDesired, *, busy: bool = False) -> NodePlan:
+    """Compare a Node object with what it shall carry; pure. busy: it carries work, so shown GPUs stay as they are.
 
     Labels and taints of others are kept. The patch carries the resourceVersion, so a list of taints that somebody else changed
     meanwhile is refused by the API instead of being overwritten.
@@ -51,15 +80,17 @@ def plan_node(node: Mapping[str, Any], desired: NodeDesired) -> NodePlan:
     name = node["metadata"]["name"]
     managed = _managed(node)
     labels: dict[str, str] = node["metadata"].get("labels") or {}
-    patch_labels: dict[str, str | None] = {k: v for k, v in desired.labels.items() if labels.get(k) != v}
-    patch_labels.update({k: None for k in managed["labels"] if k in labels and k not in desired.labels})
+    kept, deferred = _kept_exposure(name, labels, desired, managed["labels"]) if busy else (desired.exposure_labels, [])
+    wanted = {**desired.labels, **kept}
+    patch_labels: dict[str, str | None] = {k: v for k, v in wanted.items() if labels.get(k) != v}
+    patch_labels.update({k: None for k in managed["labels"] if k in labels and k not in wanted})
     changes = [Change(f"node {name} label {key}", labels.get(key), value) for key, value in sorted(patch_labels.items())]
     taints: list[dict[str, Any]] = list((node.get("spec") or {}).get("taints") or [])
     wanted_taints = merge_taints(taints, desired.taints, managed["taints"])
     changed_taints = wanted_taints != taints
     if changed_taints:
         changes.append(Change(f"node {name} taints", [_short(t) for t in taints], [_short(t) for t in wanted_taints]))
-    keys = {"labels": sorted(desired.labels), "taints": sorted({t["key"] for t in desired.taints})}
+    keys = {"labels": sorted(wanted), "taints": sorted({t["key"] for t in desired.taints})}
     metadata: dict[str, Any] = {}
     if patch_labels:
         metadata["labels"] = patch_labels
@@ -68,11 +99,23 @@ def plan_node(node: Mapping[str, Any], desired: NodeDesired) -> NodePlan:
         if not changes:
             changes.append(Change(f"node {name} annotation {MANAGED}", managed, keys))
     if not changes:
-        return NodePlan()
+        return NodePlan(deferred=deferred)
     patch: dict[str, Any] = {"metadata": {**metadata, "resourceVersion": node["metadata"].get("resourceVersion")}}
     if changed_taints:
         patch["spec"] = {"taints": wanted_taints}
-    return NodePlan(changes, patch)
+    return NodePlan(changes, patch, deferred)
+
+
+def _kept_exposure(
+    name: str, labels: Mapping[str, str], desired: NodeDesired, managed: Sequence[str]
+) -> tuple[Mapping[str, str], list[Change]]:
+    """Return the exposure labels a busy node keeps, and what waits; a node that shows no GPUs yet takes the desired ones."""
+    if labels.get(EXPOSURE, "none") == "none":
+        return desired.exposure_labels, []
+    present = {k: labels[k] for k in managed if k in labels and k.startswith(EXPOSURE_PREFIXES) and k not in desired.labels}
+    if present == desired.exposure_labels:
+        return present, []
+    return present, [Change(f"node {name} shown GPUs", present, dict(desired.exposure_labels), frozenset({DRAIN}))]
 
 
 def merge_taints(found: Sequence[Mapping[str, Any]], desired: Sequence[Taint], managed: Sequence[str]) -> list[dict[str, Any]]:
@@ -91,25 +134,32 @@ def merge_taints(found: Sequence[Mapping[str, Any]], desired: Sequence[Taint], m
 
 
 def reconcile(
-    api: Api, hosts: Sequence[str], desired: Mapping[str, Mapping[str, Any]], *, check: bool
-) -> tuple[list[Change], dict[str, str]]:
-    """Bring the nodes of hosts to what they shall carry; return changes and, by host without a Node, a message."""
+    api: Api,
+    hosts: Sequence[str],
+    desired: Mapping[str, Mapping[str, Any]],
+    *,
+    check: bool,
+    busy: Collection[str] = (),
+) -> Reconciled:
+    """Bring the nodes of hosts to what they shall carry. busy: hosts whose nodes carry work."""
     wanted = {host: NodeDesired.of(desired.get(host) or {}) for host in hosts}
     nodes = {node["metadata"]["name"]: node for node in api.nodes()}
-    changes: list[Change] = []
-    missing: dict[str, str] = {}
+    found = Reconciled()
     for host in hosts:
         if host not in nodes:
-            missing[host] = f"node {host}: found no Node object; wanted one. Next: see why the host did not join, then repeat"
+            text = f"node {host}: found no Node object; wanted one. Next: see why the host did not join, then repeat"
+            found.missing[host] = text
             continue
-        plan = plan_node(nodes[host], wanted[host])
-        changes += plan.changes
+        plan = plan_node(nodes[host], wanted[host], busy=host in busy)
+        found.changes += plan.changes
+        if plan.deferred:
+            found.deferred[host] = list(plan.deferred)
         if plan.patch and not check:
-            _patch(api, nodes[host], wanted[host], plan)
-    return changes, missing
+            _patch(api, nodes[host], wanted[host], plan, busy=host in busy)
+    return found
 
 
-def _patch(api: Api, node: Mapping[str, Any], desired: NodeDesired, plan: NodePlan) -> None:
+def _patch(api: Api, node: Mapping[str, Any], desired: NodeDesired, plan: NodePlan, *, busy: bool) -> None:
     """Patch a node; when it changed since it was listed, look again."""
     path = node_path(node["metadata"]["name"])
     for _attempt in range(ATTEMPTS):
@@ -120,7 +170,7 @@ def _patch(api: Api, node: Mapping[str, Any], desired: NodeDesired, plan: NodePl
         except KubeError as error:
             if error.status != 409:
                 raise
-        plan = plan_node(api.get(path), desired)
+        plan = plan_node(api.get(path), desired, busy=busy)
     raise BedplateError(f"node {node['metadata']['name']}: found it changing {ATTEMPTS} times while patching it. Next: repeat")
 
 

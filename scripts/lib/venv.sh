@@ -109,7 +109,7 @@ bedplate_venv() {
                 "$uv" venv --quiet --clear --python "$python" "$venv" || exit 1
             # The system's certificates, where there are any: a site's own authority is known there.
             [[ -e /etc/ssl/certs/ca-certificates.crt ]] && export UV_SYSTEM_CERTS=true
-            "$uv" pip sync --quiet --require-hashes --python "$venv/bin/python" "$BEDPLATE_ROOT/requirements.txt" || exit 1
+            "$uv" pip sync --quiet --require-hashes --compile-bytecode --python "$venv/bin/python" "$BEDPLATE_ROOT/requirements.txt" || exit 1
             printf '%s\n' "$wanted" >"$venv/.requirements"
         ) || return 1
     fi

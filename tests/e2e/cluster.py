@@ -26,6 +26,7 @@ class Cluster:
     core: Any
     apps: Any
     discovery: Any
+    custom: Any
 
     @classmethod
     def of(cls, control_plane: str, address: str) -> Cluster:
@@ -33,7 +34,8 @@ class Cluster:
         kubeconfig = yaml.safe_load(sh(control_plane, "cat /etc/kubernetes/admin.conf"))
         kubeconfig["clusters"][0]["cluster"]["server"] = f"https://{address}:6443"
         api = config.new_client_from_config_dict(kubeconfig)
-        return cls(client.CoreV1Api(api), client.AppsV1Api(api), client.DiscoveryV1Api(api))
+        kinds = (client.CoreV1Api, client.AppsV1Api, client.DiscoveryV1Api, client.CustomObjectsApi)
+        return cls(*(kind(api) for kind in kinds))
 
     def nodes(self) -> dict[str, Any]:
         """Every Node by name."""
@@ -50,12 +52,27 @@ class Cluster:
     def start(self, name: str, args: list[str], node: str | None = None, labels: dict[str, str] | None = None) -> None:
         """Start an agnhost pod that tolerates every taint, on a node if one is named."""
         container = {"name": "agnhost", "image": AGNHOST, "args": args}
-        spec: dict[str, Any] = {"containers": [container], "restartPolicy": "Never", "tolerations": [{"operator": "Exists"}]}
-        spec["terminationGracePeriodSeconds"] = 0
+        spec: dict[str, Any] = {"tolerations": [{"operator": "Exists"}]}
         if node:
             spec["nodeSelector"] = {"kubernetes.io/hostname": node}
-        pod = {"metadata": {"name": name, "labels": {"app": name, **(labels or {})}}, "spec": spec}
+        self.create_pod(name, container, spec, labels)
+
+    def create_pod(
+        self, name: str, container: dict[str, Any], spec: dict[str, Any], labels: dict[str, str] | None = None
+    ) -> None:
+        """Create a pod of one container that is not started again; ``spec`` is what else its spec says."""
+        own = {"containers": [container], "restartPolicy": "Never", "terminationGracePeriodSeconds": 0}
+        pod = {"metadata": {"name": name, "labels": {"app": name, **(labels or {})}}, "spec": {**own, **spec}}
         self.core.create_namespaced_pod(NAMESPACE, pod)
+
+    def unschedulable(self, name: str, words: str) -> None:
+        """Wait for the scheduler to refuse a pod for a reason that has these words."""
+
+        def refused() -> bool:
+            conditions = self.pod(name).status.conditions or []
+            return any(c.type == "PodScheduled" and c.status == "False" and words in (c.message or "") for c in conditions)
+
+        wait_until(refused, f"the scheduler to refuse pod {name}: {words}", 60)
 
     def pod(self, name: str) -> Any:
         """A pod of the tests' namespace."""

@@ -75,11 +75,17 @@ class Site:
         path.write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
         return Site((*self.inventories, path))
 
-    def run(self, *arguments: str, env: Mapping[str, str] | None = None, playbook: str = "playbooks/site.yml") -> Run:
+    def run(
+        self,
+        *arguments: str,
+        env: Mapping[str, str] | None = None,
+        playbook: str = "playbooks/site.yml",
+        seconds: float = RUN_SECONDS,
+    ) -> Run:
         """Run a playbook to its end. Arguments are ansible-playbook's."""
         process, log, report, started = self._start(arguments, env, playbook)
         try:
-            code = process.wait(RUN_SECONDS)
+            code = process.wait(seconds)
         finally:
             _kill(process)
         found = json.loads(report.read_text(encoding="utf-8")) if report.exists() else None

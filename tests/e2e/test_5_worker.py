@@ -23,7 +23,7 @@ MOST_EXECUTED = 40
 @pytest.fixture(scope="module")
 def bigger(site: Site, scratch: Path, cluster: Cluster) -> Iterator[Site]:
     """The site with one more, bare host."""
-    yield site.adding(scratch, add_hosts(NAME))
+    yield site.adding(scratch, add_hosts(NAME, gpus="h100-80gb"))
     cluster.core.delete_node(NAME)
     remove_hosts(NAME)
 

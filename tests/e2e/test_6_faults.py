@@ -30,7 +30,7 @@ REGISTRY_PORT = 5000
 @pytest.fixture(scope="module")
 def variables(site: Site, cluster: Cluster) -> Iterator[dict[str, Any]]:
     """The inventory variables of a fresh host."""
-    yield add_hosts(NAME)[NAME]
+    yield add_hosts(NAME, gpus="h100-80gb")[NAME]
     if cluster.node(NAME) is not None:
         cluster.core.delete_node(NAME)
     remove_hosts(NAME)

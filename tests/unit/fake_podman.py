@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from subprocess import CompletedProcess
 
 from bedplate_lab.run import CommandError
@@ -20,6 +21,10 @@ class FakePodman:
     networks: dict[str, dict[str, str]] = field(default_factory=dict)
     unstartable: set[str] = field(default_factory=set)
     calls: list[list[str]] = field(default_factory=list)
+    storage: Path | None = None
+    """Where volumes lie."""
+    output: dict[str, str] = field(default_factory=dict)
+    """What commands in containers print, by their first word."""
 
     def container(self, name: str, state: str, labels: dict[str, str], pid: int = 0) -> None:
         """Let a container of an earlier run be there."""
@@ -63,6 +68,8 @@ class FakePodman:
             self.containers[words[-1]]["State"] = "running"
         elif "run" in words[:4]:
             return self._run(words)
+        elif words[0] == "exec":
+            return (0, self.output[words[2]]) if words[2] in self.output else (127, "")
         elif words[0] == "volume":
             return self._volume(words)
         elif words[0] == "network":
@@ -81,6 +88,10 @@ class FakePodman:
     def _volume(self, words: list[str]) -> tuple[int, str]:
         if words[1] == "ls":
             return 0, "\n".join(sorted(self.volumes))
+        if words[1] == "inspect":
+            assert self.storage is not None, "a test that looks into volumes says where they lie"
+            (self.storage / words[-1]).mkdir(exist_ok=True)
+            return 0, f"{self.storage / words[-1]}\n"
         if words[1] == "exists":
             return (0 if words[-1] in self.volumes else 1), ""
         if words[1] == "create":

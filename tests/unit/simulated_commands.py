@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import fnmatch
 import re
 from collections.abc import Sequence
 
@@ -15,7 +16,8 @@ WANTS = "/etc/systemd/system/multi-user.target.wants"
 
 
 def dpkg_query(host: RecordedHost, argv: Sequence[str], stdin: str | None) -> Result:
-    names = list(argv[4:]) or sorted(host.packages)
+    asked = list(argv[4:]) or ["*"]
+    names = [n for a in asked for n in (sorted(fnmatch.filter(host.packages, a)) if "*" in a else [a])]
     lines = [
         f"{n}\t{p.version}\t{'hold' if p.held else 'install'} {p.status.partition(' ')[2]}\n"
         for n in names
@@ -47,7 +49,8 @@ def apt_get(host: RecordedHost, argv: Sequence[str], stdin: str | None) -> Resul
     if "--fix-broken" in argv:
         _configure(host)
         return Result(0)
-    wanted = [a for a in argv[list(argv).index("install") + 1 :] if not a.startswith("-")]
+    asked = [a for a in argv[list(argv).index("install") + 1 :] if not a.startswith("-")]
+    wanted = [a for a in asked if not a.endswith("-")]
     for specification in wanted:
         name, _equals, version = specification.partition("=")
         offered = host.repository.get(name)
@@ -64,6 +67,9 @@ def apt_get(host: RecordedHost, argv: Sequence[str], stdin: str | None) -> Resul
         host.packages[name] = Package(version or host.repository[name][-1], "install ok unpacked")
         if name in host.installs:  # a package's files are there before it is configured
             host.installs[name](host)
+    for name in [a[:-1] for a in asked if a.endswith("-") and a[:-1] in host.packages]:
+        host.changing()
+        del host.packages[name]
     _configure(host)
     return Result(0)
 
@@ -88,7 +94,8 @@ def apt_mark(host: RecordedHost, argv: Sequence[str], stdin: str | None) -> Resu
 
 
 def apt_cache(host: RecordedHost, argv: Sequence[str], stdin: str | None) -> Result:
-    return Result(0, "".join(f" {argv[2]} | {v} | http://depot stable/main\n" for v in host.repository.get(argv[2], [])))
+    offered = [(name, version) for name in argv[2:] for version in host.repository.get(name, [])]
+    return Result(0, "".join(f" {name} | {version} | http://depot stable/main\n" for name, version in offered))
 
 
 def stat(host: RecordedHost, argv: Sequence[str], stdin: str | None) -> Result:
@@ -110,7 +117,7 @@ def systemctl(host: RecordedHost, argv: Sequence[str], stdin: str | None) -> Res
         name = names[0]
         values = {
             "ActiveState": host.services.get(name, "inactive"),
-            "UnitFileState": "enabled" if f"{WANTS}/{name}.service" in host.files else "disabled",
+            "UnitFileState": "enabled" if f"{WANTS}/{name if '.' in name else name + '.service'}" in host.files else "disabled",
             "MainPID": "1000" if host.services.get(name) == "active" else "0",
             "NeedDaemonReload": "no",
         }

@@ -248,6 +248,8 @@ class TestOptions:
         "proxy": {"http": None, "https": None, "no_proxy": []},
         "memlock": "",
         "restrict_oom_score_adj": False,
+        "runtime_handlers": {},
+        "cdi": False,
         "extra_config": {},
         "lock_timeout_seconds": 300,
     }
@@ -263,6 +265,8 @@ class TestOptions:
             ({"memlock": "8G"}, "8G"),
             ({"extra_config": {"imports": []}}, "imports"),
             ({"registries": [{"prefix": "a"}]}, "prefix"),
+            ({"runtime_handlers": {"runc": "/usr/bin/runc"}}, "runc"),
+            ({"runtime_handlers": {"nvidia": "nvidia-container-runtime"}}, "absolute"),
         ],
     )
     def test_mistakes_are_named(self, options: dict[str, Any], named: str) -> None:

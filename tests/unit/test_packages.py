@@ -115,6 +115,18 @@ def test_a_package_newer_than_the_index_is_found_by_a_refresh() -> None:
     assert machine.packages["kubeadm"].version == "1.37.2-1.1"
 
 
+def test_what_a_killed_transaction_left_is_unpacked_again_and_configured_first() -> None:
+    machine = host()
+    machine.files[UNFINISHED] = "{}"
+    machine.packages["bash"].status = "install reinstreq half-installed"
+    configured = machine.handlers["dpkg"]
+    machine.on("dpkg", lambda h, argv, stdin: type(configured(RecordedHost(), argv, stdin))(1))
+    perform(plan_packages(observe_packages(machine, ["kubeadm"]), {"kubeadm": "1.36.3-1.1"}), machine)
+    transactions = [c for c in machine.commands if c[0] == "apt-get"]
+    assert "--reinstall" in transactions[0] and "bash=5.2" in transactions[0]
+    assert machine.packages["kubeadm"].version == "1.36.3-1.1"
+
+
 def test_full_disk() -> None:
     machine = host()
     machine.apt_error = "E: You don't have enough free space in /var/cache/apt/archives/.\n"

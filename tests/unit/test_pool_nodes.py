@@ -7,7 +7,13 @@ from typing import Any
 import pytest
 from ansible_collections.bedplate.metal.plugins.module_utils.core import BedplateError
 from ansible_collections.bedplate.metal.plugins.plugin_utils.kube import Api, KubeError
-from ansible_collections.bedplate.metal.plugins.plugin_utils.pool_nodes import NodeDesired, plan_node, reconcile
+from ansible_collections.bedplate.metal.plugins.plugin_utils.pool_nodes import (
+    EXPOSURE,
+    NodeDesired,
+    Reconciled,
+    plan_node,
+    reconcile,
+)
 from fake_api import FakeApi, Served, node
 
 RESTRICTED = "pool.node-restriction.kubernetes.io/name"
@@ -31,8 +37,8 @@ def cluster(**nodes: dict[str, Any]) -> FakeApi:
 def test_only_nodes_that_differ_are_patched_and_a_second_run_is_one_list_call(tmp_path: Path) -> None:
     fake = cluster(w1=node("w1", labels={"kubernetes.io/os": "linux"}, taints=[UNACCEPTED]), w2=node("w2"))
     with Served(fake, tmp_path) as kubeconfig:
-        changes, missing = reconcile(Api(kubeconfig), ["w1"], {"w1": DESIRED}, check=False)
-        assert changes and not missing
+        found = reconcile(Api(kubeconfig), ["w1"], {"w1": DESIRED}, check=False)
+        assert found.changes and not found.missing
         assert fake.node("w1")["metadata"]["labels"] == {
             "kubernetes.io/os": "linux",
             "pool.bedplate.dev/name": "train",
@@ -41,7 +47,7 @@ def test_only_nodes_that_differ_are_patched_and_a_second_run_is_one_list_call(tm
         assert fake.node("w1")["spec"]["taints"] == [UNACCEPTED, DESIRED["taints"][0]], "the gate's taint is not the pool's"
         assert "labels" not in fake.node("w2") and fake.node("w2")["metadata"]["labels"] == {}
         fake.requests.clear()
-        assert reconcile(Api(kubeconfig), ["w1"], {"w1": DESIRED}, check=False) == ([], {})
+        assert reconcile(Api(kubeconfig), ["w1"], {"w1": DESIRED}, check=False) == Reconciled()
     assert fake.requests == [("GET", "/api/v1/nodes")]
 
 
@@ -51,7 +57,7 @@ def test_what_was_set_here_and_is_no_longer_wanted_goes_and_foreign_things_stay(
     with Served(fake, tmp_path) as kubeconfig:
         reconcile(Api(kubeconfig), ["w1"], {"w1": DESIRED}, check=False)
         moved = {"labels": {"pool.bedplate.dev/workload": "inference"}, "taints": []}
-        changes, _missing = reconcile(Api(kubeconfig), ["w1"], {"w1": moved}, check=False)
+        changes = reconcile(Api(kubeconfig), ["w1"], {"w1": moved}, check=False).changes
     assert fake.node("w1")["metadata"]["labels"] == {"team": "x", "pool.bedplate.dev/workload": "inference"}
     assert fake.node("w1")["spec"]["taints"] == [theirs]
     assert "node w1 taints" in [c.what for c in changes]
@@ -60,9 +66,9 @@ def test_what_was_set_here_and_is_no_longer_wanted_goes_and_foreign_things_stay(
 def test_check_mode_predicts_and_patches_nothing(tmp_path: Path) -> None:
     fake = cluster(w1=node("w1"))
     with Served(fake, tmp_path) as kubeconfig:
-        predicted, _missing = reconcile(Api(kubeconfig), ["w1"], {"w1": DESIRED}, check=True)
+        predicted = reconcile(Api(kubeconfig), ["w1"], {"w1": DESIRED}, check=True).changes
         assert {method for method, _path in fake.requests} == {"GET"}
-        done, _missing = reconcile(Api(kubeconfig), ["w1"], {"w1": DESIRED}, check=False)
+        done = reconcile(Api(kubeconfig), ["w1"], {"w1": DESIRED}, check=False).changes
     assert [c.public() for c in predicted] == [c.public() for c in done]
 
 
@@ -84,14 +90,56 @@ def test_a_taint_somebody_adds_at_the_same_moment_is_not_lost(tmp_path: Path) ->
 def test_a_host_without_a_node_is_named_and_the_others_go_on(tmp_path: Path) -> None:
     fake = cluster(w1=node("w1"))
     with Served(fake, tmp_path) as kubeconfig:
-        changes, missing = reconcile(Api(kubeconfig), ["w9", "w1"], {"w1": DESIRED}, check=False)
-    assert "found no Node object" in missing["w9"] and changes
+        found = reconcile(Api(kubeconfig), ["w9", "w1"], {"w1": DESIRED}, check=False)
+    assert "found no Node object" in found.missing["w9"] and found.changes
 
 
 def test_a_changed_value_of_a_taint_replaces_it() -> None:
     found = node("w1", taints=[{"key": "pool.bedplate.dev/name", "value": "old", "effect": "NoSchedule"}])
     plan = plan_node(found, NodeDesired.of(DESIRED))
     assert plan.patch["spec"]["taints"] == DESIRED["taints"]
+
+
+SHOWN = {EXPOSURE: "device-plugin", "pool.bedplate.dev/exposure-config": "whole"}
+SLICED = {EXPOSURE: "device-plugin", "pool.bedplate.dev/exposure-config": "time-slices-4"}
+OPERATOR = {EXPOSURE: "operator", "nvidia.com/device-plugin.config": "whole"}
+
+
+def test_shown_gpus_change_only_on_a_node_without_work(tmp_path: Path) -> None:
+    fake = cluster(w1=node("w1"))
+    with Served(fake, tmp_path) as kubeconfig:
+        api = Api(kubeconfig)
+
+        def run(exposure: dict[str, str], busy: bool) -> Reconciled:
+            wanted = {"w1": {**DESIRED, "exposure_labels": exposure}}
+            return reconcile(api, ["w1"], wanted, check=False, busy=["w1"] if busy else [])
+
+        first = run(SHOWN, busy=True)
+        assert not first.deferred, "a node that shows no GPUs yet has no work to disturb"
+        assert SHOWN.items() <= fake.node("w1")["metadata"]["labels"].items()
+        for exposure in (SLICED, OPERATOR):
+            waiting = run(exposure, busy=True)
+            assert [(c.before, c.after, sorted(c.effects)) for c in waiting.deferred["w1"]] == [(SHOWN, exposure, ["drain"])]
+            assert not waiting.changes and SHOWN.items() <= fake.node("w1")["metadata"]["labels"].items()
+        assert waiting.deferred_results()[0]["host"] == "w1"
+        assert waiting.deferred_results()[0]["playbook"] == "bedplate.metal.roll_pool"
+        drained = run(OPERATOR, busy=False)
+        assert drained.changes and not drained.deferred
+        labels = fake.node("w1")["metadata"]["labels"]
+        assert OPERATOR.items() <= labels.items() and "pool.bedplate.dev/exposure-config" not in labels
+        assert run(OPERATOR, busy=True) == Reconciled()
+
+
+def test_other_labels_of_a_busy_node_are_set_while_its_gpus_wait(tmp_path: Path) -> None:
+    fake = cluster(w1=node("w1"))
+    with Served(fake, tmp_path) as kubeconfig:
+        api = Api(kubeconfig)
+        reconcile(api, ["w1"], {"w1": {**DESIRED, "exposure_labels": SHOWN}}, check=False)
+        moved = {**DESIRED, "labels": {"pool.bedplate.dev/workload": "dev"}, "exposure_labels": SLICED}
+        found = reconcile(api, ["w1"], {"w1": moved}, check=False, busy=["w1"])
+    assert [c.what for c in found.changes] == ["node w1 label pool.bedplate.dev/name", "node w1 label pool.bedplate.dev/workload"]
+    assert list(found.deferred) == ["w1"]
+    assert SHOWN.items() <= fake.node("w1")["metadata"]["labels"].items()
 
 
 def test_an_annotation_of_a_future_format_is_refused() -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 from ansible_collections.bedplate.metal.plugins.module_utils.kubelet_fields import FIELDS as KUBELET_FIELDS
 
+from .check_gpu import check_gpu
 from .check_network import check_network
 from .gather import CONTROL_PLANE, GPU_NODES, Gathered
 from .inventory import BUILT_IN_GROUPS
@@ -34,6 +35,7 @@ def check_site(found: Gathered, versions: Versions, purpose: str = CREATE) -> No
     check_network(found)
     _component_fields(found)
     _pools(found)
+    check_gpu(found)
     _direct_members(found)
     _references(found)
     _not_used_yet(found)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The command ``scripts/bedplate``: validate a site without a playbook, write the schema."""
+"""The command ``scripts/bedplate``: validate a site without a playbook, print the compatibility table, write the schema."""
 
 from __future__ import annotations
 
@@ -18,8 +18,13 @@ from ansible.plugins.loader import init_plugin_loader
 from ansible.template import Templar
 from ansible.utils.collection_loader import AnsibleCollectionConfig
 from ansible.vars.manager import VariableManager
+from ansible_collections.bedplate.metal.plugins.plugin_utils.compatibility.show import as_json, as_text
+from ansible_collections.bedplate.metal.plugins.plugin_utils.compatibility.table import load_table
 
+from .check_gpu import facts_of
 from .checks import CREATE, PURPOSES
+from .gather import gather
+from .inventory_files import read_inventory
 from .schema import BEGIN, END, reference, schema_text
 from .templates import TemplarResolver
 from .validate import validate
@@ -54,7 +59,7 @@ def inventory_resolver(sources: Sequence[str], vault_password_file: str | None =
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; 0: fine, 1: findings, 2: wrong use."""
     options = _parser().parse_args(arguments)
-    return _validate(options) if options.command == "validate" else _schema(options)
+    return {"validate": _validate, "compat": _compat, "schema": _schema}[options.command](options)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -65,6 +70,10 @@ def _parser() -> argparse.ArgumentParser:
     check.add_argument("--purpose", choices=PURPOSES, default=CREATE, help="what is about to be done (default: %(default)s)")
     check.add_argument("--vault-password-file", metavar="FILE", help="password of encrypted values")
     check.add_argument("--json", action="store_true", help="print findings as JSON")
+    compat = commands.add_parser("compat", help="print the compatibility table, and with an inventory what applies to its pools")
+    compat.add_argument("-i", "--inventory", action="append", default=[], metavar="PATH", help="inventory file or directory")
+    compat.add_argument("--vault-password-file", metavar="FILE", help="password of encrypted values")
+    compat.add_argument("--json", action="store_true", help="print it as JSON")
     write = commands.add_parser("schema", help="print the JSON schema of the site's data")
     write.add_argument("--write", action="store_true", help="write docs/site.schema.json and the reference in docs/site-data.md")
     return parser
@@ -82,6 +91,21 @@ def _validate(options: argparse.Namespace) -> int:
             print(f"{prefix}{problem}")
         print(_summary(found.bedplate, len(found.errors), len(found.warnings)))
     return 1 if found.errors else 0
+
+
+def _compat(options: argparse.Namespace) -> int:
+    table = load_table()
+    applying = None
+    if options.inventory:
+        resolver = inventory_resolver(options.inventory, options.vault_password_file)
+        found = gather(read_inventory(options.inventory), resolver)
+        applying = {pool.name: table.applying(facts_of(found, pool, table)) for pool in found.pools.values() if pool.spec}
+    if options.json:
+        json.dump(as_json(table, applying), sys.stdout, indent=2)
+        print()
+    else:
+        sys.stdout.write(as_text(table, applying))
+    return 0
 
 
 def _summary(bedplate: dict[str, Any] | None, errors: int, warnings: int) -> str:

@@ -11,10 +11,12 @@ import ipaddress
 from typing import Any
 
 from ansible_collections.bedplate.metal.plugins.module_utils.audit_policy import DEFAULT_RULES
+from ansible_collections.bedplate.metal.plugins.plugin_utils.compatibility.table import load_table
 from ansible_collections.bedplate.metal.plugins.plugin_utils.gate import TAINT
 
 from . import kubeadm_config
 from .check_network import node_ip
+from .derive_gpu import GpuDerivation
 from .gather import Gathered, SiteHost
 from .kubelet_config import pool_fragment
 from .model import Site
@@ -57,7 +59,9 @@ class Derivation:
         self.kubelet = kubeadm_config.kubelet_configuration(self.site)
         self.kube_proxy = kubeadm_config.kube_proxy_configuration(self.site)
         self.proxy = self._proxy()
-        self.shared = self._shared_roles()
+        taints = {name: self._pool_taints(name, pool.spec) for name, pool in found.pools.items()}
+        self.gpu = GpuDerivation(found, self.site, load_table(), taints)
+        self.shared = {**self._shared_roles(), **self.gpu.shared_roles()}
 
     def fact(self) -> dict[str, Any]:
         """Return the fact: cluster, pools, hosts."""
@@ -112,6 +116,8 @@ class Derivation:
             "node_ip": self._address(host),
             "labels": labels,
             "node_restriction_labels": {f"{RESTRICTED_PREFIX}/name": host.pool},
+            "exposure_labels": self.gpu.exposure_labels(spec),
+            "gpus": {"declared": spec.gpus_per_node if spec and spec.driver else 0, "resources": self.gpu.resources(spec)},
             "taints": taints,
             "roles": self._roles(host, spec, labels, [*taints, UNACCEPTED]),
         }
@@ -131,7 +137,8 @@ class Derivation:
         roles = {name: dict(options) for name, options in self.shared.items()}
         roles["preflight"].update(kind=host.kind, node_ip=address or "")
         memlock = self.site.container_runtime.rdma_memlock if spec and spec.fabric in RDMA_FABRICS else ""
-        roles["container_runtime"].update(memlock=memlock)
+        roles["container_runtime"].update(memlock=memlock, **self.gpu.runtime(spec))
+        roles.update(self.gpu.host_roles(spec))
         addresses = [a for a in (address, host.data.node_ip_secondary) if a]
         roles["kubelet"].update(node_ip=",".join(addresses), dropins=self._dropins(spec))
         if host.kind == "control-plane":

@@ -11,6 +11,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from .model_cluster import Cluster, KubeletSettings, KubeProxySettings, Network
+from .model_gpu import Gpu
 from .model_host import ContainerRuntime, Kernel, Packages, Preflight, Registry, Time
 from .types import Label, LabelValue, Prose, Quantity, Shape, Text, Url
 
@@ -171,6 +172,8 @@ class Site(Shape):
     """The hosts' kernel."""
     preflight: Preflight = Preflight()
     """What a host must have before anything changes on it."""
+    gpu: Gpu = Gpu()
+    """How GPUs are shown to Kubernetes."""
     gate: Gate = Gate()
     """The checks a node passes before it takes work."""
     accept_unsupported: list[Unsupported] = Field(default=[])

@@ -8,27 +8,11 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
+from .model_gpu import AcceleratorName, Driver, Exposure, Sharing
 from .types import AbsolutePath, CountOrPercent, LabelKey, LabelValue, Percent, Quantity, Shape, Text, share_percent
 
 Effect = Literal["NoSchedule", "PreferNoSchedule", "NoExecute"]
 RDMA_FABRICS = ("infiniband", "roce")
-
-
-class Driver(Shape):
-    """The NVIDIA driver of the pool."""
-
-    branch: Text
-    """Driver branch, in quotes, for example "580"."""
-    version: Text | None = None
-    """Exact driver version, in quotes; fabric manager is held at the same."""
-    modules: Literal["open", "proprietary"] = "open"
-    """Kind of kernel modules."""
-
-    @model_validator(mode="after")
-    def _branch(self) -> Driver:
-        if self.version is not None and self.version.split(".")[0] != self.branch:
-            raise ValueError(f"version {self.version} is not of branch {self.branch}")
-        return self
 
 
 class Disks(Shape):
@@ -155,7 +139,7 @@ class PoolCost(Shape):
 class GpuPool(Shape):
     """A pool: an inventory group directly under gpu_nodes, whose hosts are alike."""
 
-    accelerator: LabelValue
+    accelerator: AcceleratorName
     """GPU model and memory, for example h100-80gb."""
     gpus_per_node: Annotated[int, Field(ge=1, le=72)]
     """GPUs in every node."""
@@ -165,10 +149,18 @@ class GpuPool(Shape):
     """Network between nodes."""
     workload: Literal["distributed-training", "inference", "dev"]
     """What the pool is for; training and inference live in pools of their own."""
-    sharing: Literal["full-gpu", "mig", "time-slicing"] = "full-gpu"
+    mixed_gpus: bool = False
+    """Accept hosts with GPUs of more than one model."""
+    exposure: Exposure | None = None
+    """How Kubernetes gets to see the GPUs, one way per pool: NVIDIA's operator, its device plugin alone, a DRA driver, or
+    none; left out, operator where there is a driver and none where not."""
+    sharing: Sharing = "full-gpu"
     """How a GPU is shared out."""
-    mig: dict[str, Annotated[int, Field(ge=1)]] | None = None
+    mig: Annotated[dict[str, Annotated[int, Field(ge=1)]], Field(min_length=1)] | None = None
     """With sharing mig: instances per GPU by profile, for example {1g.10gb: 7}."""
+    mig_strategy: Literal["single", "mixed"] = "mixed"
+    """With sharing mig: mixed advertises a resource per profile (nvidia.com/mig-1g.10gb); single, with one profile alone,
+    advertises its instances as nvidia.com/gpu."""
     time_slices: Annotated[int, Field(ge=2)] | None = None
     """With sharing time-slicing: pods per GPU."""
     cpus: Annotated[int, Field(ge=1)] | None = None
@@ -207,9 +199,16 @@ class GpuPool(Shape):
             raise ValueError(f"topology {self.topology} does not go with gpus_per_node {self.gpus_per_node}")
         if (self.sharing == "mig") != (self.mig is not None):
             raise ValueError("mig and sharing: mig go together")
+        if self.mig is not None and self.mig_strategy == "single" and len(self.mig) != 1:
+            raise ValueError("mig_strategy single advertises instances of one profile; use mixed for several")
         if (self.sharing == "time-slicing") != (self.time_slices is not None):
             raise ValueError("time_slices and sharing: time-slicing go together")
         return self
+
+    @property
+    def shown_by(self) -> str:
+        """How Kubernetes gets to see the GPUs: exposure, or what it means when left out."""
+        return self.exposure or ("operator" if self.driver is not None else "none")
 
 
 NOT_USED_YET = ("cpus", "memory", "nics", "nvme", "cost")

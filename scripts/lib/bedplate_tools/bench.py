@@ -123,7 +123,7 @@ def again() -> Measured:
 
 def worker() -> Measured:
     """One bare host becomes a worker; the run is limited to it. The host and its node are removed afterwards."""
-    inventory = {"all": {"children": {"gpu_nodes": {"children": {"train": {"hosts": add_hosts(NEW_WORKER)}}}}}}
+    inventory = {"all": {"children": {"gpu_nodes": {"children": {"train": {"hosts": add_hosts(NEW_WORKER, gpus="h100-80gb")}}}}}}
     try:
         with tempfile.TemporaryDirectory() as directory:
             path = Path(directory, "hosts.yml")

@@ -17,12 +17,17 @@ from bedplate_tools.lab import LAB
 INVENTORY = ROOT / "inventories" / "lab"
 
 
-def add_hosts(*names: str) -> dict[str, dict[str, Any]]:
-    """Boot bare hosts (those that run are left alone) and return their inventory variables, place included."""
+def add_hosts(*names: str, gpus: str | None = None) -> dict[str, dict[str, Any]]:
+    """Boot bare hosts (those that run are left alone) and return their inventory variables, place included.
+
+    gpus: a profile of ``scripts/lab gpu HOST install``, plugged into each of them.
+    """
     answer = subprocess.run(
         [LAB, "host", "add", *names, "--json"], cwd=ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True, check=True
     )
     found: dict[str, dict[str, Any]] = json.loads(answer.stdout)
+    for name in names if gpus else ():
+        subprocess.run([LAB, "gpu", name, "install", str(gpus)], cwd=ROOT, stdin=subprocess.DEVNULL, check=True)
     return {name: {**variables, "rack": "r1", "topology_block": "b1"} for name, variables in found.items()}
 
 

@@ -14,10 +14,14 @@ from bedplate_tools.result import Check, Result, of_command, of_junit
 COLLECTION = Path(".ansible/collections/ansible_collections/bedplate/metal")
 """The checkout under the name Ansible and mypy know it by."""
 
+APART = "tests/e2e/apart"
+
 SCENARIOS = (
     "preflight",
     "repositories",
     "kernel",
+    "nvidia_driver",
+    "nvidia_container_toolkit",
     "container_runtime",
     "kubelet",
     "control_plane",
@@ -41,8 +45,14 @@ def unit(extra: Sequence[str] = (), *, show: bool = False) -> list[Check]:
 
 
 def e2e(extra: Sequence[str] = ()) -> list[Check]:
-    """The tests against the lab's cluster, which must be up."""
-    return [partial(_pytest, "e2e", ["tests/e2e", "-v", *extra], show=True)]
+    """The tests against the lab's cluster, which must be up; with arguments of pytest's, all end-to-end tests in one run."""
+    apart = [] if extra else [f"--ignore={APART}"]
+    return [partial(_pytest, "e2e", ["tests/e2e", "-v", *apart, *extra], show=True)]
+
+
+def e2e_apart(extra: Sequence[str] = ()) -> list[Check]:
+    """The end-to-end tests on hosts of their own, which may run while others use the lab's cluster."""
+    return [] if extra else [partial(_pytest, "e2e-apart", [APART, "-v"], show=True)]
 
 
 def lint() -> list[Check]:

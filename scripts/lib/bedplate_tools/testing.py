@@ -67,9 +67,12 @@ def run(wanted: Sequence[str], extra: Sequence[str] = (), *, keep: bool = False)
         return _side_by_side(*([check] for check in alone))
     # Molecule's hosts need the depot alone; the cluster is for the e2e tests.
     with Lab(keep=keep, arguments=() if "e2e" in wanted else ("--no-site",)) as lab:
+        cluster = suites.e2e(extra) if "e2e" in wanted else []
+        hosts = suites.molecule() if "molecule" in wanted else []
+        hosts += suites.e2e_apart(extra) if "e2e" in wanted else []
         return _side_by_side(
-            [lab.ready, *lab.needed_by("e2e", suites.e2e(extra) if "e2e" in wanted else [])],
-            [*alone, *lab.needed_by("molecule", suites.molecule() if "molecule" in wanted else [])],
+            [lab.ready, *lab.needed_by("e2e", cluster)],
+            [*alone, *lab.needed_by("molecule or e2e-apart", hosts)],
         )
 
 

@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 from fake_podman import FakePodman
+from gpu_machine import GpuMachine
 
-from bedplate_lab import inventory, paths, ssh
+from bedplate_lab import gpusim, inventory, paths, ssh
+from bedplate_lab.report import silent
 
 
 @pytest.fixture(autouse=True)
@@ -25,7 +27,7 @@ def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def fake(monkeypatch: pytest.MonkeyPatch) -> FakePodman:
+def fake(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> FakePodman:
     """A podman without containers, on a machine where every host answers on SSH at once."""
 
     def answers(address: str, *_: object) -> None:
@@ -33,4 +35,17 @@ def fake(monkeypatch: pytest.MonkeyPatch) -> FakePodman:
 
     monkeypatch.setattr(ssh, "wait", answers)
     monkeypatch.setattr(ssh, "close", answers)
-    return FakePodman()
+    (tmp_path / "volumes").mkdir()
+    return FakePodman(storage=tmp_path / "volumes")
+
+
+@pytest.fixture(scope="session")
+def simulator() -> Path:
+    """The directory of the compiled GPU simulator, of the driver version that is deployed; kept in the lab's own cache."""
+    return gpusim.build(gpusim.driver_versions()[0], silent)
+
+
+@pytest.fixture
+def machine(simulator: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> GpuMachine:
+    """An HGX H100 with the driver loaded."""
+    return GpuMachine(simulator, tmp_path / "machine", monkeypatch)

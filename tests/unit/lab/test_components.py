@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from bedplate_lab import components, debs, images, versions
+from bedplate_lab import components, debs, gpudebs, gpusim, images, versions
 from bedplate_lab.components import RECIPES, Recipe
 from bedplate_lab.errors import LabError
 from bedplate_lab.paths import COMPONENTS
@@ -63,13 +63,14 @@ def test_tools_of_go_mod_are_what_the_recipes_build(directory: Path) -> None:
 
 
 def test_every_row_is_built() -> None:
-    """pause is compiled from C, and of Cilium only the chart is used."""
-    assert set(versions.load()) == {*components.BY_COMPONENT, "pause", "cilium"}
+    """pause and what stands in for NVIDIA's driver are compiled from C; of Cilium the chart is used, of go-nvml a header."""
+    assert set(versions.load()) == {*components.BY_COMPONENT, "pause", *gpusim.DRIVERS, "cilium", "go-nvml"}
 
 
 def test_every_package_of_versions_yml_is_packed_from_its_component() -> None:
     named = {package: row.name for row in versions.load().values() for package in row.packages}
-    assert named == {package.name: package.component for package in debs.packages().values()}
+    driver = gpudebs.packages(versions.load()["nvidia-driver"].version)
+    assert named == {package.name: package.component for package in [*debs.packages().values(), *driver.values()]}
 
 
 def test_every_program_of_a_package_is_built() -> None:
@@ -132,3 +133,8 @@ def test_the_pinned_cilium_module_is_the_chart_the_role_installs() -> None:
     assert required(COMPONENTS / "cilium", "github.com/cilium/cilium") == f"v{wanted}"
     defaults = yaml.safe_load((COMPONENTS.parents[1] / "roles" / "cni" / "defaults" / "main.yml").read_text())
     assert defaults["cni_cilium_version"] == wanted
+
+
+def test_the_header_of_nvml_is_of_the_pinned_module() -> None:
+    assert required(gpusim.NVML.path, gpusim.NVML.module) == f"v{gpusim.NVML.version}"
+    assert (gpusim.header_directory() / "nvml.h").is_file()

@@ -44,7 +44,7 @@ def lab(fake: FakePodman) -> None:
     podman("network", "create", *labels.arguments(), "bedplate-lab")
     hosts.ensure(podman, planned(1, 2), "image", "key", silent)
     state.save(State(control_planes=1, workers=2, packages=["runc"]))
-    inventory.write(planned(1, 2), Depot("ca\n", "key\n"))
+    inventory.write(planned(1, 2), Depot("ca\n", "key\n", "/cache/helm"))
 
 
 def test_down_removes_all_the_lab_made_and_only_that(fake: FakePodman) -> None:

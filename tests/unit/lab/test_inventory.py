@@ -13,7 +13,11 @@ from bedplate_lab import inventory
 from bedplate_lab.inventory import Depot
 from bedplate_lab.topology import planned
 
-DEPOT = Depot(ca_pem="-----BEGIN CERTIFICATE-----\nMII\n-----END CERTIFICATE-----\n", signing_key="-----BEGIN PGP-----\n\nmDM\n")
+DEPOT = Depot(
+    ca_pem="-----BEGIN CERTIFICATE-----\nMII\n-----END CERTIFICATE-----\n",
+    signing_key="-----BEGIN PGP-----\n\nmDM\n",
+    helm="/cache/helm",
+)
 
 
 def listed(directory: Path) -> dict[str, dict[str, object]]:

@@ -4,12 +4,13 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
+from pathlib import Path
 
 import pytest
 from upstream_server import Upstream, archive, program, serving
 
-from bedplate_lab import depot, oci, paths, upstream, versions
+from bedplate_lab import components, depot, oci, paths, upstream, versions
 from bedplate_lab.errors import LabError
 from bedplate_lab.registry import Registry
 from bedplate_lab.report import silent
@@ -19,6 +20,17 @@ from bedplate_lab.report import silent
 def server() -> Iterator[Upstream]:
     with serving() as running:
         yield running
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_built(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is built also with this source: programs for simulated GPUs."""
+
+    def build_all(names: Collection[str], _: object) -> dict[str, Path]:
+        assert set(names) == set(components.ALWAYS_BUILT)
+        return {name: paths.cache("build", name, "stand-in", "bin") for name in names}
+
+    monkeypatch.setattr(components, "build_all", build_all)
 
 
 def left_behind() -> list[str]:

@@ -50,7 +50,7 @@ def test_lab_takes_everything_from_its_depot(bedplates: dict[str, dict[str, Any]
     assert roles["repositories"]["exclusive"] is True
     registries = roles["container_runtime"]["registries"]
     assert {registry["host"]: registry["mirrors"][0]["url"] for registry in registries} == {
-        host: f"https://depot.lab.bedplate.test:5000/v2/{host}" for host in ("registry.k8s.io", "ghcr.io", "docker.io")
+        host: f"https://depot.lab.bedplate.test:5000/v2/{host}" for host in ("registry.k8s.io", "ghcr.io", "docker.io", "nvcr.io")
     }
     assert all(registry["mirrors"][0]["override_path"] for registry in registries)
     assert roles["kubelet"]["dropins"]["20-site.conf"]["failCgroupV1"] is False
@@ -104,14 +104,14 @@ def options(bedplates: dict[str, dict[str, Any]]) -> dict[str, set[str]]:
 def test_role_variables_derived_data_and_argument_specs_agree(root: Path, bedplates: dict[str, dict[str, Any]]) -> None:
     mapping = yaml.safe_load((root / "playbooks/group_vars/all.yml").read_text(encoding="utf-8"))
     derived = options(bedplates)
-    mapped = {pair for text in mapping.values() for pair in re.findall(r"bedplate_roles\.(\w+)\.(\w+)", str(text))}
-    assert mapped == {(role, option) for role, names in derived.items() for option in names}
+    pairs = {name: set(re.findall(r"bedplate_roles\.(\w+)(?:\.|\[')(\w+)", str(text))) for name, text in mapping.items()}
+    assert set().union(*pairs.values()) == {(role, option) for role, names in derived.items() for option in names}
     for role, names in derived.items():
         specs = yaml.safe_load((root / f"roles/{role}/meta/argument_specs.yml").read_text(encoding="utf-8"))
         public = specs["argument_specs"]["main"]["options"]
         for option in names:
             assert f"{role}_{option}" in public, f"{role} has no variable {role}_{option}"
-            assert f"bedplate_roles.{role}.{option}" in mapping[f"{role}_{option}"]
+            assert (role, option) in pairs[f"{role}_{option}"]
 
 
 def test_required_role_variables_are_derived(root: Path, bedplates: dict[str, dict[str, Any]]) -> None:

@@ -69,7 +69,7 @@ def test_version_nobody_deploys_is_refused(site: SiteDirectory) -> None:
 @pytest.mark.parametrize(
     ("text", "line", "key", "shown", "number"),
     [
-        ("  driver: {branch: 580}\n", 7, "driver.branch", "580", "number 580"),
+        ("  driver: {branch: 580, version: 580.126.09}\n", 7, "driver.branch", "580", "number 580"),
         ("  cuda: 13.0\n", 7, "cuda", "13.0", "number 13.0"),
     ],
 )

@@ -10,8 +10,8 @@ import pytest
 
 from bedplate_tools.lab_site import add_hosts, remove_hosts, write_site
 
-from .cluster import Cluster
-from .site import Run, Site
+from ..cluster import Cluster
+from ..site import Run, Site
 
 NAME = "c1"
 

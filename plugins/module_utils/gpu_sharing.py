@@ -1,0 +1,245 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Division of a host's GPUs by MIG: the same instances on every GPU, now and after a boot.
+
+GPUs since Hopper forget MIG mode at a boot, and all forget their instances (MIG User Guide, "Persistence of MIG mode"). So a unit
+makes them before kubelet starts; what is there now is compared and changed only where no work can be disturbed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Optional
+
+from .core import DRAIN, RESTART_KUBELET, BedplateError, Change, Component, Plan, Problem
+from .host import Host
+from .nvidia_probe import LOADED, PROBE_TIMEOUT_SECONDS
+from .operations import RemoveFile, file_change, last_lines
+
+UNIT = "bedplate-mig"
+UNIT_FILE = f"/etc/systemd/system/{UNIT}.service"
+WANTED_BY = f"/etc/systemd/system/multi-user.target.wants/{UNIT}.service"
+KUBELET_CONFIG = "/var/lib/kubelet/config.yaml"
+QUERY = ("nvidia-smi", "--query-gpu=index,mig.mode.current,mig.mode.pending", "--format=csv,noheader,nounits")
+LIST = ("nvidia-smi", "mig", "-lgi")
+NOTHING_THERE = 6
+"""nvidia-smi's return code "a query to find an object was unsuccessful" (nvidia-smi(1), "RETURN VALUE"): no instances."""
+CHANGE_TIMEOUT_SECONDS = 120.0
+GEOMETRY = "GPUs divided by MIG"
+
+Geometry = Mapping[str, int]
+
+
+@dataclass(frozen=True)
+class SharingDesired:
+    """mig: instances per GPU by profile; empty: whole GPUs."""
+
+    mig: Geometry = field(default_factory=dict)
+
+    @property
+    def profiles(self) -> str:
+        """The instances as nvidia-smi takes them, the largest first: then every set that fits has a place."""
+        order = sorted(self.mig, key=lambda name: (-int(name.partition("g")[0]), name))
+        return ",".join(name for name in order for _instance in range(self.mig[name]))
+
+
+@dataclass(frozen=True)
+class GpuMig:
+    """A GPU's division. mode, pending: Enabled, Disabled, or "" where it has no MIG. instances: by profile."""
+
+    mode: str
+    pending: str
+    instances: Geometry = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class SharingObserved:
+    """driver: loaded. gpus: by index; problem: why they could not be asked. unit: text of the unit file; enabled: at boot.
+
+    kubelet: configured, so that it must be told of other devices.
+    """
+
+    driver: bool
+    gpus: Mapping[int, GpuMig]
+    problem: str
+    unit: Optional[str]
+    enabled: bool
+    kubelet: bool
+
+
+class GpuSharing(Component[SharingDesired, SharingObserved]):
+    """See the module docstring."""
+
+    name = "gpu_sharing"
+
+    def observe(self, host: Host, desired: SharingDesired) -> SharingObserved:
+        """Ask nvidia-smi where a driver is loaded, each question bounded in time."""
+        driver = host.exists(LOADED)
+        gpus, problem = observe_mig(host) if driver else ({}, "")
+        return SharingObserved(
+            driver=driver,
+            gpus=gpus,
+            problem=problem,
+            unit=host.read(UNIT_FILE),
+            enabled=host.exists(WANTED_BY),
+            kubelet=host.exists(KUBELET_CONFIG),
+        )
+
+    def plan(self, observed: SharingObserved, desired: SharingDesired) -> Plan:
+        """Compare instances and unit. Where no driver is loaded instances wait: the unit makes them at the boot that loads it."""
+        changes = plan_unit(observed, desired)
+        if observed.problem:
+            step = "look at the node's GPUs (the driver's findings name them), then repeat"
+            found = Problem(
+                "MIG", observed.problem, "every GPU's MIG mode and instances", step, "error" if desired.mig else "warning"
+            )
+            return Plan(changes, [found])
+        if not observed.driver:
+            return Plan(changes)
+        incapable = [index for index, gpu in observed.gpus.items() if not gpu.mode]
+        if desired.mig and incapable:
+            shown = ", ".join(map(str, incapable))
+            step = "put the node into a pool that shares its GPUs otherwise"
+            return Plan([], [Problem("MIG", f"GPUs without MIG (index {shown})", "GPUs that MIG can divide", step)])
+        before = {str(i): shown_gpu(gpu) for i, gpu in observed.gpus.items() if not divided(gpu, desired)}
+        if before:
+            effects = frozenset({DRAIN, RESTART_KUBELET} if observed.kubelet else {DRAIN})
+            after = dict(desired.mig) or "whole"
+            changes.append(Change(GEOMETRY, before, dict.fromkeys(before, after), effects, Divide(desired)))
+        return Plan(changes)
+
+
+def observe_mig(host: Host) -> tuple[dict[int, GpuMig], str]:
+    """Return each GPU's division and, instead, why it could not be told."""
+    modes = host.run(QUERY, timeout_seconds=PROBE_TIMEOUT_SECONDS)
+    if not modes.ok:
+        return {}, f"nvidia-smi answered {modes.rc}: {last_lines(modes.err or modes.out, 1)}"
+    parsed = parse_modes(modes.out)
+    if not any("Enabled" in pair for pair in parsed.values()):
+        return {index: GpuMig(*pair) for index, pair in parsed.items()}, ""
+    listed = host.run(LIST, timeout_seconds=PROBE_TIMEOUT_SECONDS)
+    if not listed.ok and listed.rc != NOTHING_THERE:
+        return {}, f"nvidia-smi mig -lgi answered {listed.rc}: {last_lines(listed.err or listed.out, 1)}"
+    instances = parse_instances(listed.out)
+    return {index: GpuMig(*pair, instances.get(index, {})) for index, pair in parsed.items()}, ""
+
+
+def parse_modes(text: str) -> dict[int, tuple[str, str]]:
+    """Parse ``0, Enabled, Enabled``; ``[N/A]`` is a GPU without MIG."""
+    found = {}
+    for line in text.splitlines():
+        parts = [part.strip() for part in line.split(",")]
+        if len(parts) == 3 and parts[0].isdigit():
+            mode, pending = (part if part in ("Enabled", "Disabled") else "" for part in parts[1:])
+            found[int(parts[0])] = (mode, pending)
+    return found
+
+
+def parse_instances(text: str) -> dict[int, dict[str, int]]:
+    """Count the instances of ``nvidia-smi mig -lgi`` by GPU and profile: ``|   0  MIG 1g.10gb   19   7   4:1  |``."""
+    found: dict[int, dict[str, int]] = {}
+    for gpu, profile in re.findall(r"^\|\s+(\d+)\s+MIG (\S+)\s", text, re.MULTILINE):
+        counts = found.setdefault(int(gpu), {})
+        counts[profile] = counts.get(profile, 0) + 1
+    return found
+
+
+def divided(gpu: GpuMig, desired: SharingDesired) -> bool:
+    """Tell whether a GPU is divided as desired."""
+    if desired.mig:
+        return gpu.mode == "Enabled" and dict(gpu.instances) == dict(desired.mig)
+    return gpu.mode != "Enabled" and gpu.pending != "Enabled"
+
+
+def shown_gpu(gpu: GpuMig) -> object:
+    """Return a GPU's division for a change: instances, "whole", or MIG without instances."""
+    if gpu.mode != "Enabled":
+        return "whole"
+    return dict(gpu.instances) or "no instances"
+
+
+def plan_unit(observed: SharingObserved, desired: SharingDesired) -> list[Change]:
+    """Plan the unit that divides the GPUs at boot; it is taken away with the last instance."""
+    if desired.mig:
+        changes = file_change(UNIT_FILE, observed.unit, unit_text(desired))
+        if not observed.enabled:
+            changes.append(Change(f"service {UNIT} enabled", False, True, operation=EnableUnit()))
+        return changes
+    changes = []
+    if observed.enabled:
+        changes.append(Change(f"service {UNIT} enabled", True, False, operation=RemoveFile(WANTED_BY)))
+    if observed.unit is not None:
+        changes.append(Change(f"file {UNIT_FILE}", observed.unit, None, operation=RemoveFile(UNIT_FILE)))
+    return changes
+
+
+def unit_text(desired: SharingDesired) -> str:
+    """Return the unit. It runs after the driver's services and before the device specification is made and kubelet starts."""
+    lines = [f"ExecStart={'-' if may_fail else ''}/usr/bin/{' '.join(argv)}" for argv, may_fail in commands(desired)]
+    return "\n".join(
+        [
+            "# Written by Bedplate; changes are overwritten.",
+            "[Unit]",
+            "Description=Divide the GPUs by MIG",
+            "After=nvidia-persistenced.service nvidia-fabricmanager.service",
+            "Before=nvidia-cdi-refresh.service containerd.service kubelet.service",
+            "ConditionPathExists=/proc/driver/nvidia/version",
+            "",
+            "[Service]",
+            "Type=oneshot",
+            "RemainAfterExit=yes",
+            f"TimeoutStartSec={CHANGE_TIMEOUT_SECONDS:g}",
+            *lines,
+            "",
+            "[Install]",
+            "WantedBy=multi-user.target",
+            "",
+        ]
+    )
+
+
+def commands(desired: SharingDesired) -> list[tuple[tuple[str, ...], bool]]:
+    """Return the commands that divide all GPUs, each with whether it may fail: there may be nothing to take away."""
+    away = [(("nvidia-smi", "mig", "-dci"), True), (("nvidia-smi", "mig", "-dgi"), True)]
+    if not desired.mig:
+        return [*away, (("nvidia-smi", "-mig", "0"), False)]
+    make = ("nvidia-smi", "mig", "-cgi", desired.profiles, "-C")
+    return [(("nvidia-smi", "-mig", "1"), False), *away, (make, False)]
+
+
+@dataclass(frozen=True)
+class EnableUnit:
+    """Operation: start the unit at every boot; no daemon-reload, which takes GPUs from running containers on some hosts."""
+
+    def perform(self, host: Host) -> None:
+        """Enable it."""
+        result = host.run(["systemctl", "enable", "--no-reload", UNIT])
+        if not result.ok:
+            raise BedplateError(f"service {UNIT}: cannot be enabled: {last_lines(result.err)}. Next: systemctl status {UNIT}")
+
+
+@dataclass(frozen=True)
+class Divide:
+    """Operation: divide all GPUs anew. Repeating it is harmless on a drained node."""
+
+    desired: SharingDesired
+
+    def perform(self, host: Host) -> None:
+        """Set the mode, take old instances away, make new ones; raise :class:`BedplateError` where a GPU must be reset first."""
+        for argv, may_fail in commands(self.desired):
+            result = host.run(argv, timeout_seconds=CHANGE_TIMEOUT_SECONDS)
+            if not result.ok and not may_fail:
+                said = last_lines(result.err or result.out)
+                step = "see that no process uses the GPUs (nvidia-smi), then repeat"
+                raise BedplateError(f"MIG: {' '.join(argv)} answered {result.rc}:\n{said}\nNext: {step}")
+            if argv[:2] == ("nvidia-smi", "-mig"):
+                self._settled(host, argv)
+
+    def _settled(self, host: Host, argv: Sequence[str]) -> None:
+        modes = parse_modes(host.run(QUERY, timeout_seconds=PROBE_TIMEOUT_SECONDS).out)
+        waiting = [str(index) for index, (mode, pending) in modes.items() if mode != pending]
+        if waiting:
+            found = f"GPUs {', '.join(waiting)} take another mode only after a reset"
+            step = "reboot the drained node (the boot divides them), then repeat"
+            raise BedplateError(f"MIG: {' '.join(argv)}: found that {found}; wanted it at once. Next: {step}")

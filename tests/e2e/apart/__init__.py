@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tests on hosts of their own, beside the lab's cluster."""

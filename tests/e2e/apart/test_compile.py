@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: Apache-2.0
+"""No simulation: Debian's open NVIDIA modules are compiled by DKMS against Debian's kernel headers, through the role."""
+
+from __future__ import annotations
+
+import base64
+import json
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from bedplate_lab import debian
+from bedplate_lab.paths import cache
+from bedplate_tools.lab_site import add_hosts, remove_hosts
+
+from ..hosts import LAB, sh
+from ..site import ROOT, Run, Site
+
+NAME = "e9"
+CACHE = cache("tests", "ccache-dkms.tar")
+"""What ccache kept of earlier runs: the first one compiles for some minutes, later ones for less than one."""
+ON_HOST = "/var/cache/ccache"
+COMPILE_SECONDS = 2400
+
+
+def armored(key: bytes) -> str:
+    """A key as apt reads it in a text file."""
+    text = base64.encodebytes(key).decode().strip()
+    return f"-----BEGIN PGP PUBLIC KEY BLOCK-----\n\n{text}\n-----END PGP PUBLIC KEY BLOCK-----\n"
+
+
+@pytest.fixture(scope="module")
+def bare(scratch: Path) -> Iterator[Site]:
+    """A bare host that takes packages from Debian's archive alone."""
+    remove_hosts(NAME)
+    variables = add_hosts(NAME)[NAME]
+    source = {
+        "name": "debian",
+        "uris": [f"{debian.MIRROR}/debian"],
+        "suites": [debian.SUITE],
+        "components": ["main", "contrib", "non-free", "non-free-firmware"],
+        "signing_key": armored(Path(debian.KEYRING).read_bytes()),
+    }
+    own = {
+        **variables,
+        "repositories_apt": [source],
+        "kernel_modules": [],
+        "kernel_sysctl": {},
+        "kernel_swap": "keep",
+        "kernel_packages": ["ccache"],
+        "compiler_cache": ON_HOST,
+    }
+    inventory = scratch / "compile.yml"
+    inventory.write_text(json.dumps({"all": {"hosts": {NAME: own}}}), encoding="utf-8")
+    if CACHE.exists():
+        with CACHE.open("rb") as archive:
+            subprocess.run([LAB, "ssh", NAME, "sudo", "tar", "-x", "-C", "/"], cwd=ROOT, stdin=archive, check=True, timeout=120)
+    yield Site((inventory,))
+    CACHE.parent.mkdir(parents=True, exist_ok=True)
+    with CACHE.with_suffix(".new").open("wb") as archive:
+        subprocess.run(
+            [LAB, "ssh", NAME, "sudo", "tar", "-c", "-C", "/", ON_HOST[1:]], cwd=ROOT, stdout=archive, check=True, timeout=120
+        )
+    CACHE.with_suffix(".new").replace(CACHE)
+    remove_hosts(NAME)
+
+
+@pytest.fixture(scope="module")
+def compiled(bare: Site) -> Run:
+    """The run that compiles."""
+    return bare.run(playbook="tests/e2e/apart/compile_driver.yml", seconds=COMPILE_SECONDS).ok()
+
+
+def test_the_module_is_for_debians_kernel_and_of_the_packages_version(compiled: Run) -> None:
+    release = sh(NAME, "ls /lib/modules").strip()
+    assert release != sh(NAME, "uname -r").strip(), "compiled for a kernel that does not run here"
+    module = f"/lib/modules/{release}/updates/dkms/nvidia-current-open.ko"
+    package = sh(NAME, "dpkg-query -W -f '${Version}' nvidia-open-kernel-dkms")
+    assert package.startswith(sh(NAME, f"modinfo -F version {module}").strip() + "-")
+    assert sh(NAME, f"modinfo -F vermagic {module}").split()[0] == release
+    assert sh(NAME, f"modinfo -F license {module}").strip() == "Dual MIT/GPL"
+    assert f"{release}, x86_64: installed" in sh(NAME, "dkms status")
+
+
+def test_a_second_run_compiles_and_changes_nothing(compiled: Run, bare: Site) -> None:
+    again = bare.run(playbook="tests/e2e/apart/compile_driver.yml").ok()
+    assert again.changes() == {}
