@@ -107,8 +107,8 @@ class GpuDerivation:
         if spec.shown_by == "device-plugin":
             labels[EXPOSURE_CONFIG] = config_name(spec)
         if spec.shown_by == "operator":
-            if self._configured_operator():
-                labels[OPERATOR_CONFIG] = config_name(spec)
+            # On every node, also of a site without time-slicing: else its first pool would change the nodes of all others.
+            labels[OPERATOR_CONFIG] = config_name(spec)
             if not self.site.gpu.operator.node_feature_discovery:
                 labels.update(feature_labels(distribution_of(self.found, spec)))
         else:
@@ -155,10 +155,6 @@ class GpuDerivation:
         found = [{"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}, *tolerate([*taints, unaccepted])]
         return [toleration for index, toleration in enumerate(found) if toleration not in found[:index]]
 
-    def _configured_operator(self) -> bool:
-        """Tell whether any of the operator's pools needs a configuration of the device plugin."""
-        return any(spec.sharing == "time-slicing" for spec in self.pools("operator").values())
-
     def _operator(self) -> dict[str, Any]:
         pools, settings = self.pools("operator"), self.site.gpu.operator
         default = self.table.default_operator(self.site.cluster.kubernetes_version).version
@@ -169,7 +165,7 @@ class GpuDerivation:
             "repository": settings.repository or "",
             "version": settings.version or default,
             "values": merged(self._operator_values(pools), settings.values),
-            "configs": {**WHOLE_CONFIG, **configs(pools.values())} if self._configured_operator() else {},
+            "configs": {**WHOLE_CONFIG, **configs(pools.values())},
         }
 
     def _operator_values(self, pools: Mapping[str, GpuPool]) -> dict[str, Any]:
@@ -177,9 +173,10 @@ class GpuDerivation:
         tolerations = self._tolerations(pools)
         strategies = [spec.mig_strategy for spec in pools.values() if spec.sharing == "mig"]
         environment = {"DEVICE_LIST_STRATEGY": "cdi-cri", "NVIDIA_CDI_HOOK_PATH": CDI_HOOK}
-        plugin: dict[str, Any] = {"env": [{"name": name, "value": value} for name, value in environment.items()]}
-        if self._configured_operator():
-            plugin["config"] = {"create": False, "name": CONFIG_MAP, "default": WHOLE}
+        plugin: dict[str, Any] = {
+            "env": [{"name": name, "value": value} for name, value in environment.items()],
+            "config": {"create": False, "name": CONFIG_MAP, "default": WHOLE},
+        }
         values: dict[str, Any] = {
             "driver": {"enabled": False},
             "toolkit": {"enabled": False},

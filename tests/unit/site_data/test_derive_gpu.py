@@ -13,6 +13,7 @@ SITE = "group_vars/all/site.yml"
 TRAIN, INFER = "group_vars/train.yml", "group_vars/infer.yml"
 DRIVER = "  driver: {branch: '580', version: 580.126.09}\n  os: ubuntu-24.04\n"
 EXPOSURE = "pool.bedplate.dev/exposure"
+OPERATOR_CONFIG = "nvidia.com/device-plugin.config"
 CONFIG = "pool.bedplate.dev/exposure-config"
 
 
@@ -75,7 +76,7 @@ def test_eight_v100_have_links_and_no_switches(site: SiteDirectory) -> None:
 
 def test_one_way_per_pool_by_labels(site: SiteDirectory) -> None:
     hosts = derived(site, infer="  exposure: device-plugin\n  sharing: time-slicing\n  time_slices: 4\n")["hosts"]
-    assert hosts["w1"]["exposure_labels"] == {EXPOSURE: "operator"}
+    assert hosts["w1"]["exposure_labels"] == {EXPOSURE: "operator", OPERATOR_CONFIG: "whole"}
     assert hosts["w2"]["exposure_labels"] == {
         EXPOSURE: "device-plugin",
         CONFIG: "time-slices-4",
@@ -90,6 +91,7 @@ def test_labels_the_operator_needs_where_no_feature_discovery_sets_them(site: Si
     hosts = derived(site, more="gpu: {operator: {node_feature_discovery: false}}\n")["hosts"]
     assert hosts["w1"]["exposure_labels"] == {
         EXPOSURE: "operator",
+        OPERATOR_CONFIG: "whole",
         "feature.node.kubernetes.io/pci-10de.present": "true",
         "feature.node.kubernetes.io/system-os_release.ID": "ubuntu",
         "feature.node.kubernetes.io/system-os_release.VERSION_ID": "24.04",
@@ -108,7 +110,7 @@ def test_the_operator_leaves_the_hosts_parts_alone(site: SiteDirectory) -> None:
         "gpu_operator"
     ]
     values = options["values"]
-    assert (options["enabled"], options["version"], options["configs"]) == (True, "v26.7.0", {})
+    assert (options["enabled"], options["version"], list(options["configs"])) == (True, "v26.7.0", ["whole"])
     assert [values[part]["enabled"] for part in ("driver", "toolkit", "migManager", "sandboxWorkloads")] == [False] * 4
     assert (
         values["cdi"]["enabled"] is True and {"name": "DEVICE_LIST_STRATEGY", "value": "cdi-cri"} in values["devicePlugin"]["env"]
@@ -124,8 +126,16 @@ def test_time_slicing_under_the_operator_is_chosen_by_a_label(site: SiteDirector
     assert "sharing" not in options["configs"]["whole"], "what a node without the label takes"
     assert options["values"]["devicePlugin"]["config"] == {"create": False, "name": "bedplate-device-plugin", "default": "whole"}
     assert set(options["configs"]) == {"time-slices-4", "whole"}
-    label = "nvidia.com/device-plugin.config"
-    assert [bedplate["hosts"][host]["exposure_labels"][label] for host in ("w1", "w2")] == ["whole", "time-slices-4"]
+    assert [bedplate["hosts"][host]["exposure_labels"][OPERATOR_CONFIG] for host in ("w1", "w2")] == ["whole", "time-slices-4"]
+
+
+def test_a_first_time_slicing_pool_changes_no_other_node(site: SiteDirectory) -> None:
+    before = derived(site)["hosts"]["w1"]
+    site.append(INFER, "  sharing: time-slicing\n  time_slices: 4\n")
+    after = site.bedplate()["hosts"]["w1"]
+    assert after["exposure_labels"] == before["exposure_labels"]
+    plugins = [host["roles"]["gpu_operator"]["values"]["devicePlugin"] for host in (before, after)]
+    assert plugins[0] == plugins[1], "other containers in the device plugin's pods are a rollout of them all"
 
 
 @pytest.mark.parametrize(
