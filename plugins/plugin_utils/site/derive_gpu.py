@@ -90,6 +90,9 @@ class GpuDerivation:
             "gpu_sharing": {"mig": spec.mig or {}},
             "nvidia_container_toolkit": {
                 "version": f"{load_versions().of('nvidia-container-toolkit')}-1",
+                # Every way of ours passes devices by CDI names or claims, and what opens all GPUs (plugin, exporter, the operator's
+                # operands: its assets/state-*) is privileged. A way of the site's own may need the variable.
+                "visible_devices_envvar": spec.shown_by == "none",
                 "lock_timeout_seconds": lock_timeout,
             },
         }

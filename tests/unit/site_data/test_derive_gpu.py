@@ -87,6 +87,12 @@ def test_one_way_per_pool_by_labels(site: SiteDirectory) -> None:
     assert hosts["w2"]["gpus"] == {"declared": 4, "resources": {"nvidia.com/gpu": 16}}
 
 
+@pytest.mark.parametrize(("exposure", "accepted"), [("operator", False), ("device-plugin", False), ("dra", False), ("none", True)])
+def test_a_pod_takes_no_gpus_past_kubernetes_by_a_variable(site: SiteDirectory, exposure: str, accepted: bool) -> None:
+    hosts = derived(site, train=f"  exposure: {exposure}\n")["hosts"]
+    assert hosts["w1"]["roles"]["nvidia_container_toolkit"]["visible_devices_envvar"] is accepted
+
+
 def test_labels_the_operator_needs_where_no_feature_discovery_sets_them(site: SiteDirectory) -> None:
     hosts = derived(site, more="gpu: {operator: {node_feature_discovery: false}}\n")["hosts"]
     assert hosts["w1"]["exposure_labels"] == {
