@@ -103,8 +103,8 @@ class GpuDerivation:
         return {"cdi": driven, "runtime_handlers": RUNTIME_HANDLER if driven else {}}
 
     def exposure_labels(self, spec: GpuPool | None) -> dict[str, str]:
-        """Return the labels that decide what shows the GPUs of a node; none where Bedplate has nothing to do with them."""
-        if spec is None or (spec.driver is None and spec.shown_by == "none"):
+        """Return the labels that decide what shows the GPUs of a node; none where nothing of Bedplate's could come to them."""
+        if spec is None or (spec.driver is None and spec.shown_by == "none" and not self.pools("operator")):
             return {}
         labels = {EXPOSURE: spec.shown_by}
         if spec.shown_by == "device-plugin":

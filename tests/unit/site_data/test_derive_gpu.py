@@ -93,6 +93,12 @@ def test_a_pod_takes_no_gpus_past_kubernetes_by_a_variable(site: SiteDirectory, 
     assert hosts["w1"]["roles"]["nvidia_container_toolkit"]["visible_devices_envvar"] is accepted
 
 
+def test_the_operator_stays_off_pools_that_show_no_gpus(site: SiteDirectory) -> None:
+    site.append(TRAIN, DRIVER)
+    labels = site.bedplate()["hosts"]["w2"]["exposure_labels"]
+    assert labels == {EXPOSURE: "none", "nvidia.com/gpu.deploy.operands": "false"}, "it finds GPUs by their PCI numbers"
+
+
 def test_labels_the_operator_needs_where_no_feature_discovery_sets_them(site: SiteDirectory) -> None:
     hosts = derived(site, more="gpu: {operator: {node_feature_discovery: false}}\n")["hosts"]
     assert hosts["w1"]["exposure_labels"] == {
