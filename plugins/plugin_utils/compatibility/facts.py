@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from .table import Accelerator, Table, version_numbers
@@ -65,7 +66,7 @@ def pool_facts(
 
 
 def _branch_facts(table: Table, model: Accelerator | None, branch: str) -> dict[str, Any]:
-    number = int(branch) if branch.isdigit() else None
+    number = int(branch) if re.fullmatch("[0-9]+", branch) else None
     row = table.branches.get(number) if number is not None else None
     facts: dict[str, Any] = {"branch_state": "unknown" if row is None else "ended" if row.get("ended") else "maintained"}
     if model is not None and number is not None:

@@ -24,6 +24,9 @@ def geometry_problem(accelerator: Accelerator, geometry: Mapping[str, int]) -> s
         most = accelerator.mig[name].most
         if count > most:
             return f"{count} instances of {name}: a {accelerator.name} holds {most} of it at most"
+    media = [name for name, count in geometry.items() if "+me" in name for _instance in range(count)]
+    if len(media) > 1:
+        return f"{', '.join(media)}: one instance of a GPU has the media engines (+me)"
     wanted = [accelerator.mig[name] for name, count in geometry.items() for _instance in range(count)]
     compute = sum(profile.compute for profile in wanted)
     if compute > accelerator.compute_slices:

@@ -133,14 +133,14 @@ class Table:
 
 def version_numbers(text: Any) -> tuple[int, ...]:
     """Return the numbers a version begins with: ``v1.36.3-1.1`` gives (1, 36, 3); empty for text without any."""
-    match = re.match(r"[vV]?(\d+(?:\.\d+)*)", str(text))
+    match = re.match(r"[vV]?([0-9]+(?:\.[0-9]+)*)", str(text))
     return tuple(int(part) for part in match[1].split(".")) if match else ()
 
 
 def _matches(condition: Any, fact: Any) -> bool:
     if isinstance(condition, list):
         return fact in condition
-    match = re.fullmatch(r"([<>]=?)([\d.]+)", str(condition))
+    match = re.fullmatch(r"([<>]=?)([0-9.]+)", str(condition))
     if match is None:
         raise TableError(f"rules.yml: condition {condition!r}: wanted a list or a comparison of versions")
     wanted = version_numbers(match[2])

@@ -3,15 +3,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from ansible_collections.bedplate.metal.plugins.module_utils.nvidia_packages import (
-    DISTRIBUTIONS,
     PackageChoiceError,
     driver_packages,
 )
-from ansible_collections.bedplate.metal.plugins.plugin_utils.compatibility.facts import pool_facts
+from ansible_collections.bedplate.metal.plugins.plugin_utils.compatibility.facts import pool_facts, resolved_modules
 from ansible_collections.bedplate.metal.plugins.plugin_utils.compatibility.mig import geometry_problem
 from ansible_collections.bedplate.metal.plugins.plugin_utils.compatibility.table import (
     ADVICE,
@@ -23,12 +22,11 @@ from ansible_collections.bedplate.metal.plugins.plugin_utils.compatibility.table
 )
 
 from .gather import Gathered, Pool
+from .gpu_machines import NVIDIA_DRA_DRIVER, distribution_of, distributions_of, has_switches, needs_subnet_manager
 from .model_gpu import Gpu
-from .model_pool import GpuPool
 from .problem import ERROR, WARNING, suggestion
 from .resolve import MISSING
 
-NVIDIA_DRA_DRIVER = "gpu.nvidia.com"
 HOST_OWNED = ("driver", "toolkit", "migManager")
 """Parts of the operator's chart that are the host's: two owners undo each other's work."""
 
@@ -36,19 +34,25 @@ HOST_OWNED = ("driver", "toolkit", "migManager")
 def check_gpu(found: Gathered) -> None:
     """Add every finding about drivers, GPUs and how they are shown."""
     table = load_table()
-    gpu: Gpu = found.sections.get("gpu") or Gpu()
+    gpu: Gpu | None = found.sections.get("gpu")
     accepted = _accepted(found, table)
     applied: set[str] = set()
     for pool in _with_spec(found):
-        for rule in table.applying(facts_of(found, pool, table)):
+        facts = facts_of(found, pool, table)
+        for rule in table.applying(facts):
             applied.add(rule.row)
-            _report(found, pool, rule, facts_of(found, pool, table), accepted)
+            _report(found, pool, rule, facts, accepted)
         _packages(found, pool, table)
         _mig(found, pool, table)
-        _needs_driver(found, pool, gpu)
-        _needs_os(found, pool, gpu)
-    _one_owner(found, gpu)
+        _permitted_os(found, pool)
+        if gpu is not None:
+            _needs_driver(found, pool, gpu)
+            _needs_os(found, pool, gpu)
+    if gpu is not None:
+        _one_owner(found, gpu)
     _one_strategy(found)
+    if not found.complete():  # rows may apply to what could not be read
+        return
     for row, index in accepted.items():
         if row not in applied and any(rule.row == row for rule in table.rules):
             text = "applies to no pool (any more): take the entry out"
@@ -62,9 +66,9 @@ def facts_of(found: Gathered, pool: Pool, table: Table) -> dict[str, Any]:
         return {}
     cluster, runtime, kubelet = (found.sections.get(name) for name in ("cluster", "container_runtime", "kubelet"))
     kubernetes = cluster.kubernetes_version if cluster else None
-    gpu: Gpu = found.sections.get("gpu") or Gpu()
+    gpu: Gpu | None = found.sections.get("gpu")
     operator = None
-    if spec.shown_by == "operator":
+    if spec.shown_by == "operator" and gpu is not None:
         operator = gpu.operator.version or (table.default_operator(kubernetes).version if kubernetes else None)
     return pool_facts(
         table,
@@ -81,15 +85,6 @@ def facts_of(found: Gathered, pool: Pool, table: Table) -> dict[str, Any]:
         containerd=runtime.version if runtime else None,
         cgroup="v1" if kubelet and kubelet.config.get("failCgroupV1") is False else None,
     )
-
-
-def distribution_of(found: Gathered, spec: GpuPool) -> str | None:
-    """Return the pool's operating system: as its spec says, else the only one the site permits, else None."""
-    if spec.os is not None:
-        return spec.os
-    preflight = found.sections.get("preflight")
-    permitted = preflight.distributions if preflight else []
-    return str(permitted[0]) if len(permitted) == 1 else None
 
 
 def _with_spec(found: Gathered) -> Iterable[Pool]:
@@ -132,31 +127,46 @@ def _report(found: Gathered, pool: Pool, rule: Rule, facts: dict[str, Any], acce
         if rule.row in accepted:
             return
         text += f"; to run it all the same: accept_unsupported: [{{row: {rule.row}, reason: …}}]"
+    section, _dot, key = rule.key.partition(".")
+    if section == "gpu":
+        found.problem("gpu", key.split("."), _written(found.sections["gpu"], key.split(".")), text, severity)
+        return
     path = tuple(rule.key.split("."))
-    found.problems.append(pool.problem(path, _written(pool, path), text, severity))
+    found.problems.append(pool.problem(path, _written(pool.spec, path), text, severity))
 
 
-def _written(pool: Pool, path: tuple[str, ...]) -> Any:
-    """Return what the spec says at a path, as the model has it; (missing) for what is left out."""
-    value: Any = pool.spec
+def _written(value: Any, path: Sequence[str]) -> Any:
+    """Return what a model says at a path; (missing) for what is left out."""
     for part in path:
         value = getattr(value, part, None)
     return MISSING if value is None else value
 
 
 def _packages(found: Gathered, pool: Pool, table: Table) -> None:
+    """Refuse a driver, or the fabric manager that goes with it, for which an operating system of the pool has no packages."""
     spec = pool.spec
     assert spec is not None
-    distribution = distribution_of(found, spec)
-    if spec.driver is None or distribution not in DISTRIBUTIONS:
+    if spec.driver is None or any(spec.driver.broken()):
         return
-    facts = facts_of(found, pool, table)
-    try:
-        driver_packages(
-            distribution, spec.driver.version, facts["modules"], source=spec.driver.source, build=spec.driver.build, kernel="any"
-        )
-    except PackageChoiceError as error:
-        found.problems.append(pool.problem(("driver",), spec.driver.version, str(error)))
+    model = table.accelerators.get(spec.accelerator)
+    wanting: dict[str, list[str]] = {}
+    for distribution in distributions_of(found, spec):
+        try:
+            driver_packages(
+                distribution,
+                spec.driver.version,
+                resolved_modules(spec.driver.modules, model),
+                fabric=has_switches(spec, model),
+                nvlsm=needs_subnet_manager(model),
+                source=spec.driver.source,
+                build=spec.driver.build,
+                kernel="any",
+            )
+        except PackageChoiceError as error:
+            wanting.setdefault(str(error), []).append(distribution)
+    for rule, distributions in wanting.items():
+        choice = "" if spec.os else f"; or give os, where no host of the pool has {' or '.join(distributions)}"
+        found.problems.append(pool.problem(("driver",), spec.driver.version, f"{rule}{choice}"))
 
 
 def _mig(found: Gathered, pool: Pool, table: Table) -> None:
@@ -182,12 +192,19 @@ def _needs_driver(found: Gathered, pool: Pool, gpu: Gpu) -> None:
     found.problems.append(pool.problem(("exposure",), spec.shown_by, rule))
 
 
+def _permitted_os(found: Gathered, pool: Pool) -> None:
+    spec, preflight = pool.spec, found.sections.get("preflight")
+    if spec and spec.os and preflight and spec.os not in preflight.distributions:
+        rule = f"preflight.distributions permits {', '.join(preflight.distributions)} alone, so its hosts would be refused"
+        found.problems.append(pool.problem(("os",), spec.os, rule))
+
+
 def _needs_os(found: Gathered, pool: Pool, gpu: Gpu) -> None:
     """The operator looks at labels of the operating system; without node feature discovery they come from the spec."""
     spec = pool.spec
     assert spec is not None
     own = spec.shown_by == "operator" and not gpu.operator.node_feature_discovery
-    if own and distribution_of(found, spec) is None:
+    if own and len(distributions_of(found, spec)) > 1:
         rule = "must be given where gpu.operator.node_feature_discovery is false: the operator needs it as a label"
         found.problems.append(pool.problem(("os",), MISSING, rule))
 

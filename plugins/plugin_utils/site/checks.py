@@ -14,6 +14,7 @@ from .gather import CONTROL_PLANE, GPU_NODES, Gathered
 from .inventory import BUILT_IN_GROUPS
 from .kube_proxy_fields import FIELDS as KUBE_PROXY_FIELDS
 from .kubelet_config import eviction_memory
+from .misplaced import check_places
 from .model import NOT_USED_YET
 from .model_pool import RDMA_FABRICS
 from .problem import ERROR, WARNING, Place, SiteProblem, suggestion
@@ -29,6 +30,7 @@ MAX_ETCD_MEMBERS = 5
 
 def check_site(found: Gathered, versions: Versions, purpose: str = CREATE) -> None:
     """Add every finding that needs more than one value to be seen."""
+    check_places(found)
     _host_names(found)
     _etcd_members(found, purpose)
     _kubernetes_version(found, versions)

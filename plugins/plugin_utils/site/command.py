@@ -23,11 +23,11 @@ from ansible_collections.bedplate.metal.plugins.plugin_utils.compatibility.table
 
 from .check_gpu import facts_of
 from .checks import CREATE, PURPOSES
-from .gather import gather
-from .inventory_files import read_inventory
+from .problem import ERROR, in_order
 from .schema import BEGIN, END, reference, schema_text
 from .templates import TemplarResolver
-from .validate import validate
+from .validate import examine, validate
+from .versions import load_versions
 
 ROOT = FilePath(__file__).resolve().parents[3]
 SCHEMA, REFERENCE = ROOT / "docs" / "site.schema.json", ROOT / "docs" / "site-data.md"
@@ -95,17 +95,20 @@ def _validate(options: argparse.Namespace) -> int:
 
 def _compat(options: argparse.Namespace) -> int:
     table = load_table()
-    applying = None
+    applying, errors = None, []
     if options.inventory:
         resolver = inventory_resolver(options.inventory, options.vault_password_file)
-        found = gather(read_inventory(options.inventory), resolver)
+        found = examine(options.inventory, resolver, CREATE, load_versions())
+        errors = [problem for problem in in_order(found.problems) if problem.severity == ERROR]
         applying = {pool.name: table.applying(facts_of(found, pool, table)) for pool in found.pools.values() if pool.spec}
     if options.json:
         json.dump(as_json(table, applying), sys.stdout, indent=2)
         print()
     else:
         sys.stdout.write(as_text(table, applying))
-    return 0
+    for problem in errors:
+        print(problem, file=sys.stderr)
+    return 1 if errors else 0
 
 
 def _summary(bedplate: dict[str, Any] | None, errors: int, warnings: int) -> str:

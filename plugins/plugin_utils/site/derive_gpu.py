@@ -6,18 +6,17 @@ A node's exposure labels decide what runs on it: DaemonSets select by them, so t
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ansible_collections.bedplate.metal.plugins.plugin_utils.compatibility.facts import resolved_modules
 from ansible_collections.bedplate.metal.plugins.plugin_utils.compatibility.mig import advertised
-from ansible_collections.bedplate.metal.plugins.plugin_utils.compatibility.table import Accelerator, Table
+from ansible_collections.bedplate.metal.plugins.plugin_utils.compatibility.table import Table
 from ansible_collections.bedplate.metal.plugins.plugin_utils.gate import TAINT
 from ansible_collections.bedplate.metal.plugins.plugin_utils.pool_nodes import EXPOSURE
 
-from .check_gpu import NVIDIA_DRA_DRIVER, distribution_of
 from .gather import Gathered
+from .gpu_machines import NVIDIA_DRA_DRIVER, distribution_of, has_switches, memory_gb, needs_subnet_manager
 from .model import Site
 from .model_pool import RDMA_FABRICS, GpuPool
 from .versions import load_versions
@@ -65,7 +64,7 @@ class GpuDerivation:
         model = self.table.accelerators.get(spec.accelerator)
         modules = resolved_modules(spec.driver.modules, model)
         switches = has_switches(spec, model)
-        blackwell = model is not None and model.architecture == "blackwell"
+        subnet_manager = switches and needs_subnet_manager(model)
         rdma = spec.fabric in RDMA_FABRICS
         return {
             "nvidia_driver": {
@@ -75,7 +74,7 @@ class GpuDerivation:
                 "source": spec.driver.source,
                 "build": spec.driver.build,
                 "fabric_manager": "required" if switches else "auto",
-                "nvlsm": switches and blackwell,
+                "nvlsm": subnet_manager,
                 "gpudirect": ("dma-buf" if modules == "open" else "peermem") if rdma else "none",
                 "expected": {
                     "count": spec.gpus_per_node,
@@ -83,15 +82,15 @@ class GpuDerivation:
                     "memory_gb": memory_gb(spec.accelerator),
                     "mixed": spec.mixed_gpus,
                     # Those of the fifth generation of NVLink are no PCI devices of the host's.
-                    "switches": switches and not blackwell,
+                    "switches": switches and not subnet_manager,
                 },
                 "lock_timeout_seconds": lock_timeout,
             },
             "gpu_sharing": {"mig": spec.mig or {}},
             "nvidia_container_toolkit": {
                 "version": f"{load_versions().of('nvidia-container-toolkit')}-1",
-                # Every way of ours passes devices by CDI names or claims, and what opens all GPUs (plugin, exporter, the operator's
-                # operands: its assets/state-*) is privileged. A way of the site's own may need the variable.
+                # Every way of ours passes devices by CDI names or claims, and what opens all GPUs (plugin, exporter, the
+                # operator's operands: its assets/state-*) is privileged. A way of the site's own may need the variable.
                 "visible_devices_envvar": spec.shown_by == "none",
                 "lock_timeout_seconds": lock_timeout,
             },
@@ -149,7 +148,9 @@ class GpuDerivation:
             entry["driver"] = spec.driver.version
         if spec.shown_by == "dra":
             return {**entry, "device_class": self.site.gpu.dra.driver}
-        return {**entry, "resources_per_node": self.resources(spec), "most_per_container": most_per_container(spec)}
+        resources = self.resources(spec)
+        most = dict.fromkeys(resources, 1) if spec.sharing == "time-slicing" else resources
+        return {**entry, "resources_per_node": resources, "most_per_container": most}
 
     def _tolerations(self, pools: Iterable[str]) -> list[dict[str, str]]:
         """Return tolerations of all taints of pools, and of nodes that are not accepted yet."""
@@ -247,29 +248,6 @@ def configs(specs: Iterable[GpuPool]) -> dict[str, dict[str, Any]]:
             config["sharing"] = {"timeSlicing": {"failRequestsGreaterThanOne": True, "resources": resources}}
         found[config_name(spec)] = config
     return dict(sorted(found.items()))
-
-
-def most_per_container(spec: GpuPool) -> int:
-    """Return how many of its resource a container may ask for."""
-    if spec.sharing == "time-slicing":
-        return 1
-    if spec.sharing == "mig" and spec.mig:
-        return spec.gpus_per_node * max(spec.mig.values())
-    return spec.gpus_per_node
-
-
-def has_switches(spec: GpuPool, model: Accelerator | None) -> bool:
-    """Tell whether there are NVSwitches: the topology says so, or a baseboard has eight SXM modules of Ampere or newer."""
-    if "nvswitch" in spec.topology:
-        return True
-    modern = model is None or model.architecture in ("ampere", "hopper", "blackwell")
-    return modern and "sxm" in spec.topology and spec.gpus_per_node >= 8
-
-
-def memory_gb(accelerator: str) -> int | None:
-    """Return 80 for ``h100-80gb``, None where the name does not say."""
-    match = re.search(r"-(\d+)gb$", accelerator)
-    return int(match[1]) if match else None
 
 
 def feature_labels(distribution: str | None) -> dict[str, str]:

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any, TypeVar, get_args
 
 from pydantic import TypeAdapter, ValidationError
@@ -27,9 +27,10 @@ _WANTED = {
 
 
 def check[Model](resolved: Resolved, adapter: TypeAdapter[Model]) -> tuple[Model | None, list[SiteProblem]]:
-    """Validate a resolved variable; return the model (None when anything is wrong or unknown) and the findings."""
+    """Validate a resolved variable; return the model (None when a value alone is wrong or unknown) and the findings."""
     try:
-        return adapter.validate_python(resolved.value), resolved.problems
+        model = adapter.validate_python(resolved.value)
+        return model, [*resolved.problems, *_broken(resolved, model)]
     except ValidationError as error:
         found = list(resolved.problems)
         for detail in error.errors(include_url=False):
@@ -37,6 +38,34 @@ def check[Model](resolved: Resolved, adapter: TypeAdapter[Model]) -> tuple[Model
             if not resolved.is_unknown(path):
                 found.append(_explain(resolved, path, detail, adapter))
         return None, found
+
+
+def _broken(resolved: Resolved, part: Any, path: Path = ()) -> Iterator[SiteProblem]:
+    """Yield a finding for every rule between keys that does not hold, anywhere below a path."""
+    inside: Iterable[tuple[Any, Any]] = ()
+    if isinstance(part, Shape):
+        for key, rule in part.broken():
+            at = (*path, key) if key else path
+            if not resolved.is_unknown(at):
+                value = _at(resolved.value, at)
+                yield resolved.problem(at, MISSING if value is None else value, rule)
+        inside = ((name, getattr(part, name)) for name in type(part).model_fields)
+    elif isinstance(part, dict):
+        inside = part.items()
+    elif isinstance(part, list):
+        inside = enumerate(part)
+    for key, item in inside:
+        yield from _broken(resolved, item, (*path, key))
+
+
+def _at(value: Any, path: Path) -> Any:
+    """Return what is written at a path; None where nothing is."""
+    for part in path:
+        try:
+            value = value[part]
+        except (KeyError, IndexError, TypeError):
+            return None
+    return value
 
 
 def _written(resolved: Resolved, location: Path) -> Path:

@@ -12,11 +12,11 @@ from pydantic import TypeAdapter
 
 from . import older
 from .explain import check
-from .inventory import ALL, Inventory, Variable
+from .inventory import ALL, Inventory
 from .model import SECTIONS, Site
 from .model_host import HostData
 from .model_pool import GpuPool
-from .problem import Place, SiteProblem, suggestion
+from .problem import Place, SiteProblem
 from .resolve import Resolved, ResolveError, Resolver, is_template, resolve
 from .types import Shape, address_or_none
 from .yamlfile import Path
@@ -101,7 +101,6 @@ def gather(inventory: Inventory, resolver: Resolver | None) -> Gathered:
     _sections(found, first, resolver)
     _hosts(found, resolver)
     _pool_specs(found, resolver)
-    _misplaced(found)
     return found
 
 
@@ -227,30 +226,3 @@ def _pool_specs(found: Gathered, resolver: Resolver | None) -> None:
             problems = [pool.written.unread()]
         for p in problems:
             found.problems.append(SiteProblem(p.place, f"{pool.name}.{p.key}", p.value, p.rule, p.severity))
-
-
-def _misplaced(found: Gathered) -> None:
-    inventory = found.inventory
-
-    def refuse(variable: Variable, owner: str, rule: str) -> None:
-        found.problems.append(SiteProblem(variable.place, f"{owner}.{variable.name}", "(misplaced)", rule))
-
-    for name, group in inventory.groups.items():
-        for variable in group.variables.values():
-            if name != ALL and variable.name in SECTIONS:
-                refuse(variable, name, "a section of the whole site: it belongs into group_vars/all")
-            elif variable.name == POOL_SPEC and name not in found.pools:
-                refuse(variable, name, f"a pool is a group directly under {GPU_NODES}; {name} is not")
-            elif variable.name != POOL_SPEC and name in found.pools:
-                found.problems.extend(_near_pool_spec(variable, name))
-    for host, variables in inventory.host_variables.items():
-        for variable in variables.values():
-            if variable.name in SECTIONS:
-                refuse(variable, host, "a section of the whole site: it belongs into group_vars/all")
-            elif variable.name == POOL_SPEC:
-                refuse(variable, host, "the hosts of a pool are alike: its spec belongs to the pool's group")
-
-
-def _near_pool_spec(variable: Variable, pool: str) -> list[SiteProblem]:
-    hint = suggestion(variable.name, [POOL_SPEC])
-    return [SiteProblem(variable.place, f"{pool}.{variable.name}", "(unknown)", f"unknown key{hint}")] if hint else []

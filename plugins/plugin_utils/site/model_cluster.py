@@ -3,9 +3,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from .types import DnsName, EndpointName, FullVersion, IpAddress, IpRange, Label, Port, Shape, Url, Word
 from .types_host import CertificateName, Direct, ImageRegistry
@@ -87,11 +88,10 @@ class Proxy(Shape):
     no_proxy: list[Direct] = Field(default=[])
     """More names and ranges reached directly; those of pods, Services, nodes, the endpoint and the cluster's domain are added."""
 
-    @model_validator(mode="after")
-    def _something(self) -> Proxy:
+    def broken(self) -> Iterator[tuple[str, str]]:
+        """Refuse a section that says nothing."""
         if not self.http and not self.https:
-            raise ValueError("names no proxy: give http, https or both, or leave the section out")
-        return self
+            yield "", "names no proxy: give http, https or both, or leave the section out"
 
 
 class Network(Shape):

@@ -3,13 +3,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Annotated, Any, Literal
 
 from ansible_collections.bedplate.metal.plugins.module_utils.nvidia_packages import parse_version
 from ansible_collections.bedplate.metal.plugins.plugin_utils.compatibility.table import load_table
-from pydantic import AfterValidator, BeforeValidator, Field, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field
 
-from .types import DnsName, Label, LabelValue, Shape, Text, Url
+from .types import DnsName, Label, LabelValue, Shape, Text, Url, matching
 
 Modules = Literal["auto", "open", "proprietary"]
 Exposure = Literal["operator", "device-plugin", "dra", "none"]
@@ -17,10 +18,13 @@ Sharing = Literal["full-gpu", "mig", "time-slicing"]
 
 
 def _driver_version(text: str) -> str:
+    rule = "must be a driver version in NVIDIA's form, for example 580.126.09"
+    if not text.isascii():  # parse_version takes the digits of every script
+        raise ValueError(rule)
     try:
         parse_version(text)
     except ValueError:
-        raise ValueError("must be a driver version in NVIDIA's form, for example 580.126.09") from None
+        raise ValueError(rule) from None
     return text
 
 
@@ -37,6 +41,22 @@ def _one_model(value: Any) -> Any:
 
 
 DriverVersion = Annotated[str, AfterValidator(_driver_version)]
+OperatorVersion = Annotated[
+    str,
+    AfterValidator(matching(r"v?[0-9]+\.[0-9]+\.[0-9]+", "must be a full version of NVIDIA's GPU Operator, for example v26.7.0")),
+]
+CudaVersion = Annotated[
+    str, AfterValidator(matching(r"[0-9]+(\.[0-9]+){1,2}", 'must be a version of the CUDA toolkit in quotes, for example "13.0"'))
+]
+MigProfileName = Annotated[
+    str,
+    AfterValidator(
+        matching(
+            r"[1-9]g\.[0-9]+gb([+-][a-z]+(\.[a-z]+)?)?",
+            "must be a MIG profile as nvidia-smi mig -lgip names it, for example 1g.10gb",
+        )
+    ),
+]
 AcceleratorName = Annotated[LabelValue, BeforeValidator(_one_model)]
 
 
@@ -54,11 +74,10 @@ class Driver(Shape):
     build: Literal["dkms", "precompiled"] = "dkms"
     """Modules compiled on the host, or precompiled and signed (Ubuntu's own archive)."""
 
-    @model_validator(mode="after")
-    def _branch(self) -> Driver:
+    def broken(self) -> Iterator[tuple[str, str]]:
+        """Refuse a version of another branch."""
         if self.version.split(".")[0] != self.branch:
-            raise ValueError(f"version {self.version} is not of branch {self.branch}")
-        return self
+            yield "version", f"version {self.version} is not of branch {self.branch}"
 
 
 class ChartSource(Shape):
@@ -73,6 +92,12 @@ class ChartSource(Shape):
     values: dict[str, Any] = Field(default={})
     """Chart values that win over Bedplate's."""
 
+    def broken(self) -> Iterator[tuple[str, str]]:
+        """Refuse two places for one chart."""
+        if self.repository is not None and ("/" in self.chart or self.chart.startswith((".", "~"))):
+            kind = "an OCI reference" if self.chart.startswith("oci://") else "a directory"
+            yield "chart", f"is {kind}, and repository names another place ({self.repository}): write repository: null beside it"
+
 
 class GpuOperator(ChartSource):
     """NVIDIA's GPU Operator, for pools with exposure operator; driver and toolkit stay on the host."""
@@ -81,6 +106,8 @@ class GpuOperator(ChartSource):
     """Address of an HTTP chart repository; null where chart is an OCI reference or a directory on the controller."""
     chart: Text = "gpu-operator"
     """Name of the chart in the repository, an OCI reference, or a directory on the controller."""
+    version: OperatorVersion | None = None
+    """Version of the chart, for example v26.7.0; left out, the compatibility table's."""
     namespace: Label = "gpu-operator"
     """Namespace of the operator and its operands."""
     node_feature_discovery: bool = True

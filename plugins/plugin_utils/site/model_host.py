@@ -3,10 +3,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Annotated, Any, Literal
 
 from ansible_collections.bedplate.metal.plugins.module_utils.containerd_config import extra_settings
-from pydantic import Field, SecretStr, field_validator, model_validator
+from pydantic import Field, SecretStr, field_validator
 
 from .types import FileName, IpAddress, LabelValue, Pem, Shape, SigningKey, Text, Url, Word
 from .types_host import KernelModule, Limit, PackageName, PackageVersion, RegistryName, Server, SysctlKey
@@ -50,14 +51,13 @@ class Repository(Shape):
     signing_key: SigningKey
     """The public key the repository is signed with, ASCII-armoured."""
 
-    @model_validator(mode="after")
-    def _layout(self) -> Repository:
+    def broken(self) -> Iterator[tuple[str, str]]:
+        """Refuse a mixture of the two layouts of apt repositories."""
         flat = [suite for suite in self.suites if suite.endswith("/")]
         if flat and (self.components or len(flat) < len(self.suites)):
-            raise ValueError(f"suite {flat[0]} ends in a slash: such a flat repository has no components and no other suites")
+            yield "", f"suite {flat[0]} ends in a slash: such a flat repository has no components and no other suites"
         if not flat and not self.components:
-            raise ValueError("needs components, or a suite that ends in a slash (a flat repository)")
-        return self
+            yield "", "needs components, or a suite that ends in a slash (a flat repository)"
 
 
 class Authority(Shape):
@@ -98,11 +98,10 @@ class Mirror(Shape):
     skip_verify: bool = False
     """Take any certificate; ca is the better way."""
 
-    @model_validator(mode="after")
-    def _both(self) -> Mirror:
+    def broken(self) -> Iterator[tuple[str, str]]:
+        """Refuse half a credential."""
         if (self.username is None) != (self.password is None):
-            raise ValueError("needs username and password together, or neither")
-        return self
+            yield "", "needs username and password together, or neither"
 
 
 class Registry(Shape):

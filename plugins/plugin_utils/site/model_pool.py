@@ -4,15 +4,25 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, Field
 
-from .model_gpu import AcceleratorName, Driver, Exposure, Sharing
-from .types import AbsolutePath, CountOrPercent, LabelKey, LabelValue, Percent, Quantity, Shape, Text, share_percent
+from .model_gpu import AcceleratorName, CudaVersion, Driver, Exposure, MigProfileName, Sharing
+from .model_host import Distribution
+from .types import AbsolutePath, CountOrPercent, LabelKey, LabelValue, Percent, Quantity, Shape, Text, matching, share_percent
 
 Effect = Literal["NoSchedule", "PreferNoSchedule", "NoExecute"]
 RDMA_FABRICS = ("infiniband", "roce")
+CpuList = Annotated[
+    str,
+    AfterValidator(
+        matching(
+            r"[0-9]+(-[0-9]+)?(,[0-9]+(-[0-9]+)?)*", 'must be a list of CPU numbers and ranges in quotes, for example "0-3,64-67"'
+        )
+    ),
+]
 
 
 class Disks(Shape):
@@ -25,11 +35,10 @@ class Disks(Shape):
     model: Text | None = None
     """Every blank NVMe disk whose model contains this."""
 
-    @model_validator(mode="after")
-    def _some(self) -> Disks:
+    def broken(self) -> Iterator[tuple[str, str]]:
+        """Refuse disks that nothing describes."""
         if not self.serials and self.min_size is None and self.model is None:
-            raise ValueError("names no disk: give serials, or a rule (min_size, model)")
-        return self
+            yield "", "names no disk: give serials, or a rule (min_size, model)"
 
 
 class Volume(Shape):
@@ -59,16 +68,10 @@ class Nic(Shape):
 class Reserved(Shape):
     """What the operating system and Kubernetes keep for themselves."""
 
-    cpus: Text | None = None
+    cpus: CpuList | None = None
     """CPUs kept off pods, as a list in quotes, for example "0-3,64-67"."""
     memory: Quantity | None = None
     """Memory kept off pods, for example "16Gi"."""
-
-    @model_validator(mode="after")
-    def _cpu_list(self) -> Reserved:
-        if self.cpus is not None and not re.fullmatch(r"\d+(-\d+)?(,\d+(-\d+)?)*", self.cpus):
-            raise ValueError('cpus must be a list of CPU numbers and ranges in quotes, for example "0-3,64-67"')
-        return self
 
 
 class PoolKubelet(Shape):
@@ -85,13 +88,12 @@ class PoolKubelet(Shape):
     config: dict[str, Any] = Field(default={})
     """More fields of KubeletConfiguration for this pool alone."""
 
-    @model_validator(mode="after")
-    def _needs(self) -> PoolKubelet:
+    def broken(self) -> Iterator[tuple[str, str]]:
+        """Refuse managers without what they need."""
         if self.cpu_manager == "static" and self.reserved.cpus is None:
-            raise ValueError("cpu_manager static needs reserved.cpus: the kubelet refuses to start without reserved CPUs")
+            yield "cpu_manager", "cpu_manager static needs reserved.cpus: the kubelet refuses to start without reserved CPUs"
         if self.memory_manager == "Static" and self.reserved.memory is None:
-            raise ValueError("memory_manager Static needs reserved.memory")
-        return self
+            yield "memory_manager", "memory_manager Static needs reserved.memory"
 
 
 class Taint(Shape):
@@ -119,12 +121,11 @@ class Upgrade(Shape):
     drain_timeout_seconds: Annotated[int, Field(ge=1)] = 1800
     """How long a node's pods may take to leave."""
 
-    @model_validator(mode="after")
-    def _rising(self) -> Upgrade:
+    def broken(self) -> Iterator[tuple[str, str]]:
+        """Refuse waves that do not rise to the whole pool."""
         shares = [share_percent(wave) or 0 for wave in self.waves]
         if shares != sorted(set(shares)) or shares[-1] != 100:
-            raise ValueError('waves are cumulative: each share larger than the one before, the last "100%"')
-        return self
+            yield "waves", 'waves are cumulative: each share larger than the one before, the last "100%"'
 
 
 class PoolCost(Shape):
@@ -156,7 +157,7 @@ class GpuPool(Shape):
     none; left out, operator where there is a driver and none where not."""
     sharing: Sharing = "full-gpu"
     """How a GPU is shared out."""
-    mig: Annotated[dict[str, Annotated[int, Field(ge=1)]], Field(min_length=1)] | None = None
+    mig: Annotated[dict[MigProfileName, Annotated[int, Field(ge=1)]], Field(min_length=1)] | None = None
     """With sharing mig: instances per GPU by profile, for example {1g.10gb: 7}."""
     mig_strategy: Literal["single", "mixed"] = "mixed"
     """With sharing mig: mixed advertises a resource per profile (nvidia.com/mig-1g.10gb); single, with one profile alone,
@@ -169,14 +170,14 @@ class GpuPool(Shape):
     """NUMA nodes per node."""
     memory: Quantity | None = None
     """Memory per node, for example "2Ti"."""
-    os: Text | None = None
-    """Operating system, for example ubuntu-24.04."""
+    os: Distribution | None = None
+    """Operating system of the pool's hosts, one of preflight.distributions; left out, any of them."""
     kernel: Text | None = None
     """Kernel package version, in quotes."""
     driver: Driver | None = None
     """NVIDIA driver."""
-    cuda: Text | None = None
-    """CUDA version the pool's images are built for, in quotes."""
+    cuda: CudaVersion | None = None
+    """CUDA version the pool's images are built for, in quotes, for example "13.0"."""
     nics: list[Nic] = Field(default=[])
     """Network cards of every node."""
     nvme: dict[str, Volume] = Field(default={})
@@ -190,20 +191,19 @@ class GpuPool(Shape):
     cost: PoolCost | None = None
     """What the pool costs."""
 
-    @model_validator(mode="after")
-    def _consistent(self) -> GpuPool:
+    def broken(self) -> Iterator[tuple[str, str]]:
+        """Refuse keys that contradict each other."""
         if self.kubelet.memory_manager == "Static" and self.numa_nodes is None:
-            raise ValueError("kubelet.memory_manager Static needs numa_nodes: the memory kept off pods is divided among them")
-        match = re.match(r"(\d+)gpu\b", self.topology)
+            yield "numa_nodes", "kubelet.memory_manager Static needs numa_nodes: the memory kept off pods is divided among them"
+        match = re.match(r"([0-9]+)gpu\b", self.topology)
         if match and int(match[1]) != self.gpus_per_node:
-            raise ValueError(f"topology {self.topology} does not go with gpus_per_node {self.gpus_per_node}")
+            yield "topology", f"topology {self.topology} does not go with gpus_per_node {self.gpus_per_node}"
         if (self.sharing == "mig") != (self.mig is not None):
-            raise ValueError("mig and sharing: mig go together")
+            yield "sharing", "mig and sharing: mig go together"
         if self.mig is not None and self.mig_strategy == "single" and len(self.mig) != 1:
-            raise ValueError("mig_strategy single advertises instances of one profile; use mixed for several")
+            yield "mig_strategy", "mig_strategy single advertises instances of one profile; use mixed for several"
         if (self.sharing == "time-slicing") != (self.time_slices is not None):
-            raise ValueError("time_slices and sharing: time-slicing go together")
-        return self
+            yield "sharing", "time_slices and sharing: time-slicing go together"
 
     @property
     def shown_by(self) -> str:

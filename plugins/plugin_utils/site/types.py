@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Annotated, Any
 from urllib.parse import urlsplit
 
@@ -28,6 +28,13 @@ class Shape(BaseModel):
     """A mapping with known keys; types are taken as written (no text read as a number)."""
 
     model_config = ConfigDict(extra="forbid", strict=True, use_attribute_docstrings=True, frozen=True)
+
+    def broken(self) -> Iterator[tuple[str, str]]:
+        """Yield every rule between keys that does not hold, with the key it is told at ("" for the mapping itself).
+
+        Not a validator of pydantic's: the first of those that fails hides all others, of the mappings around it too.
+        """
+        yield from ()
 
 
 def is_dns_label(text: str) -> bool:
@@ -182,7 +189,7 @@ _version = matching(r"[0-9]+\.[0-9]+\.[0-9]+", 'must be a full version of three 
 
 def share_percent(text: Any) -> int | None:
     """Return 25 for ``"25%"``; None for anything else."""
-    match = re.fullmatch(r"(\d{1,3})%", text) if isinstance(text, str) else None
+    match = re.fullmatch(r"([0-9]{1,3})%", text) if isinstance(text, str) else None
     return int(match[1]) if match else None
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from .checks import CREATE, check_site
 from .derive import derive
-from .gather import gather
+from .gather import Gathered, gather
 from .inventory_files import read_inventory
 from .problem import ERROR, SiteProblem, in_order
 from .resolve import Resolver
@@ -34,6 +34,16 @@ class Validation:
         return [p for p in self.problems if p.severity != ERROR]
 
 
+def examine(sources: Sequence[str], resolver: Resolver | None, purpose: str, versions: Versions) -> Gathered:
+    """Read the inventory sources and check them; arguments as of :func:`validate`."""
+    inventory = read_inventory(sources)
+    if inventory.missing:  # whatever else could be said comes from that
+        return Gathered(inventory, problems=list(inventory.problems))
+    found = gather(inventory, resolver)
+    check_site(found, versions, purpose)
+    return found
+
+
 def validate(
     sources: Sequence[str], resolver: Resolver | None = None, purpose: str = CREATE, versions: Versions | None = None
 ) -> Validation:
@@ -42,11 +52,7 @@ def validate(
     resolver: resolves templates and encrypted values; without one they are taken as they are. purpose: one of ``PURPOSES``.
     """
     versions = versions or load_versions()
-    inventory = read_inventory(sources)
-    if inventory.missing:  # whatever else could be said comes from that
-        return Validation(in_order(inventory.problems), None)
-    found = gather(inventory, resolver)
-    check_site(found, versions, purpose)
+    found = examine(sources, resolver, purpose, versions)
     problems = in_order(found.problems)
     wrong = any(problem.severity == ERROR for problem in problems)
     return Validation(problems, None if wrong or not found.complete() else derive(found, versions))

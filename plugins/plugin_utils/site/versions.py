@@ -10,6 +10,8 @@ from typing import Any
 
 import yaml
 
+ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), *[os.pardir] * 3))
+"""The collection's root."""
 UPSTREAM_REGISTRY = "registry.k8s.io"
 
 
@@ -41,8 +43,5 @@ class Versions:
 @cache
 def load_versions() -> Versions:
     """Read versions.yml."""
-    root = os.path.dirname(os.path.abspath(__file__))
-    for _level in range(3):
-        root = os.path.dirname(root)
-    with open(os.path.join(root, "versions.yml"), encoding="utf-8") as stream:
+    with open(os.path.join(ROOT, "versions.yml"), encoding="utf-8") as stream:
         return Versions(yaml.safe_load(stream)["components"])

@@ -87,7 +87,9 @@ def test_one_way_per_pool_by_labels(site: SiteDirectory) -> None:
     assert hosts["w2"]["gpus"] == {"declared": 4, "resources": {"nvidia.com/gpu": 16}}
 
 
-@pytest.mark.parametrize(("exposure", "accepted"), [("operator", False), ("device-plugin", False), ("dra", False), ("none", True)])
+@pytest.mark.parametrize(
+    ("exposure", "accepted"), [("operator", False), ("device-plugin", False), ("dra", False), ("none", True)]
+)
 def test_a_pod_takes_no_gpus_past_kubernetes_by_a_variable(site: SiteDirectory, exposure: str, accepted: bool) -> None:
     hosts = derived(site, train=f"  exposure: {exposure}\n")["hosts"]
     assert hosts["w1"]["roles"]["nvidia_container_toolkit"]["visible_devices_envvar"] is accepted
@@ -183,6 +185,14 @@ def test_another_dra_driver_needs_no_driver_and_gets_its_own_values(site: SiteDi
     assert list(options["values"]) == ["kubeletPlugin"] and options["version"] == ""
 
 
+def test_what_a_container_may_ask_for_is_told_by_resource(site: SiteDirectory) -> None:
+    site.replace(TRAIN, "distributed-training", "inference")
+    roles = derived(site, train="  sharing: mig\n  mig: {3g.40gb: 1, 1g.10gb: 4}\n")["hosts"]["w1"]["roles"]
+    pools = roles["gpu_catalog"]["pools"]
+    assert pools["train"]["most_per_container"] == {"nvidia.com/mig-3g.40gb": 8, "nvidia.com/mig-1g.10gb": 32}
+    assert pools["infer"]["most_per_container"] == {"nvidia.com/gpu": 4}
+
+
 def test_what_teams_are_told(site: SiteDirectory) -> None:
     pools = derived(site, infer="  sharing: time-slicing\n  time_slices: 4\n")["hosts"]["w1"]["roles"]["gpu_catalog"]["pools"]
     assert pools["infer"] == {
@@ -195,5 +205,5 @@ def test_what_teams_are_told(site: SiteDirectory) -> None:
         "node_selector": {"pool.bedplate.dev/name": "infer"},
         "tolerations": [{"key": "pool.bedplate.dev/name", "operator": "Equal", "value": "infer", "effect": "NoSchedule"}],
         "resources_per_node": {"nvidia.com/gpu": 16},
-        "most_per_container": 1,
+        "most_per_container": {"nvidia.com/gpu": 1},
     }

@@ -205,6 +205,7 @@ def test_one_mig_strategy_under_the_operator(site: SiteDirectory) -> None:
         ("h100-80gb", {"1g.5gb": 1}, "has no MIG profile 1g.5gb"),
         ("h100-80gb", {"1g.10gb": 8}, "holds 7 of it at most"),
         ("h100-80gb", {"1g.10gb+me": 2}, "holds 1 of it at most"),
+        ("a30-24gb", {"1g.6gb+me": 1, "2g.12gb+me": 1}, "1g.6gb+me, 2g.12gb+me: one instance of a GPU has the media engines"),
         ("h100-80gb", {"4g.40gb": 1, "2g.20gb": 2}, "takes 8 compute slices; a h100-80gb has 7"),
         ("h100-80gb", {"3g.40gb": 2, "1g.10gb": 1}, "takes 9 memory slices; a h100-80gb has 8"),
         ("h100-80gb", {"2g.20gb": 3, "1g.20gb": 1}, ""),
@@ -236,9 +237,14 @@ def test_the_table_is_printed(site: SiteDirectory, capsys: pytest.CaptureFixture
     assert command.main(["compat"]) == 0
     whole = capsys.readouterr().out
     assert all(rule.row in whole and rule.source in whole for rule in load_table().rules)
-    assert command.main(["compat", "-i", "."]) == 0
-    assert capsys.readouterr().out.splitlines()[:2] == [
+    assert command.main(["compat", "-i", "."]) == 1
+    found = capsys.readouterr()
+    assert "train.gpu_pool.os = debian-12" in found.err
+    assert found.out.splitlines()[:2] == [
         "train:",
         "  gpu-operator-distribution: unsupported when exposure operator, operator_distribution outside",
     ]
+    site.append(SITE, "accept_unsupported: [{row: gpu-operator-distribution, reason: tested here}]\n")
+    assert command.main(["compat", "-i", "."]) == 0
+    assert command.main(["compat", "-i", "nowhere"]) == 1
     assert show.as_json(load_table())["accelerators"]["h100-80gb"]["architecture"] == "hopper"
