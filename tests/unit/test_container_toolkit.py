@@ -36,6 +36,12 @@ class TestSpecification:
         spec = parse_spec(host.files[PATH])
         assert spec.versions == {OLD} and len(spec.uuids) == 8
 
+    def test_check_mode_names_what_the_run_does_though_the_driver_comes_only_with_it(self) -> None:
+        predicted = run(gpu_host(h100()), Policy(check=True))
+        host = with_driver(h100())
+        assert [c.what for c in predicted.changes] == [c.what for c in run(host).changes]
+        assert parse_spec(host.files[PATH]).versions == {OLD}
+
     def test_d37_a_second_run_restarts_and_reloads_nothing(self) -> None:
         host = with_driver(h100())
         run(host)

@@ -49,7 +49,8 @@ def bare(scratch: Path) -> Iterator[Site]:
         "kernel_modules": [],
         "kernel_sysctl": {},
         "kernel_swap": "keep",
-        "kernel_packages": ["ccache"],
+        # The compiler before the modules: ccache takes its place by a trigger, which runs once a whole installation is through.
+        "kernel_packages": ["ccache", "gcc"],
         "compiler_cache": ON_HOST,
     }
     inventory = scratch / "compile.yml"
