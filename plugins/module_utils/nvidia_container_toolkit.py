@@ -18,7 +18,7 @@ from .apt import DEFAULT_LOCK_TIMEOUT_SECONDS
 from .cdi_spec import PATH, SECOND, CdiSpec, difference, parse_list, parse_spec, wanted_uuids
 from .core import DRAIN, BedplateError, Change, Component, Plan, Problem
 from .host import Host
-from .nvidia_probe import LOADED, PROBE_TIMEOUT_SECONDS, Probe, parse_loaded, probe_gpus
+from .nvidia_probe import LOADED, PROBE_TIMEOUT_SECONDS, Probe, Prober, parse_loaded
 from .nvidia_services import STARTS_AT_BOOT, Enable, Service, observe_service
 from .operations import RunCommand, file_change, last_lines
 from .packages import PackageState, observe_packages, package_problems, plan_packages
@@ -79,10 +79,13 @@ class NvidiaContainerToolkit(Component[Desired, Observed]):
 
     name: ClassVar[str] = NAME
 
+    def __init__(self) -> None:
+        self._ask = Prober()
+
     def observe(self, host: Host, desired: Desired) -> Observed:
         """Look at packages, units, files and, where a driver is loaded, devices."""
         loaded, _open = parse_loaded(host.read(LOADED) or "")
-        probe = probe_gpus(host) if loaded and desired.probe else Probe()
+        probe = self._ask(host) if loaded and desired.probe else Probe()
         mig = any(g.mig == "Enabled" for g in probe.gpus)
         listing = host.run(["nvidia-smi", "-L"], timeout_seconds=PROBE_TIMEOUT_SECONDS).out if mig else ""
         text = host.read(PATH)
