@@ -32,6 +32,9 @@ DROPIN = f"/etc/systemd/system/{REFRESH}.d/50-bedplate.conf"
 CONFIG = "/etc/nvidia-container-runtime/config.toml"
 ENVVAR_KEY = "accept-nvidia-visible-devices-envvar-when-unprivileged"
 REFRESH_TIMEOUT_SECONDS = 60
+DRIVER_THERE = f"/bin/sh -c 'test -e {LOADED} || grep -qE \"/nvidia(-current)?(-open)?[.]ko\" /lib/modules/%v/modules.dep'"
+"""When the service runs. Its own condition (deployments/systemd in the toolkit's sources) looks for nvidia.ko alone up to 1.18,
+later for nvidia-current.ko too, and never for Debian's nvidia-current-open.ko."""
 MODES = ("auto", "nvml")
 
 
@@ -55,7 +58,7 @@ class Desired:
         mode = f"Environment=NVIDIA_CTK_CDI_GENERATE_MODE={self.mode}\n" if self.mode != "auto" else ""
         return (
             "# Written by bedplate.metal.nvidia_container_toolkit; changes are overwritten.\n"
-            f"[Service]\nTimeoutStartSec=30s\nTimeoutStopSec=3s\n{mode}"
+            f"[Service]\nExecCondition=\nExecCondition={DRIVER_THERE}\nTimeoutStartSec=30s\nTimeoutStopSec=3s\n{mode}"
         )
 
 
