@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from .core import BedplateError
-from .host import Host
+from .host import Host, Result
 from .operations import last_lines
 
 DEFAULT_LOCK_TIMEOUT_SECONDS = 300
@@ -19,6 +19,7 @@ APT_ENVIRONMENT = {
     "NEEDRESTART_SUSPEND": "1",
     "LC_ALL": "C.UTF-8",
 }
+UPDATE_TIMEOUT_SECONDS = 300
 LOCK_FILES = ("/var/lib/dpkg/lock-frontend", "/var/lib/dpkg/lock", "/var/lib/apt/lists/lock", "/var/cache/apt/archives/lock")
 """apt waits by itself for the first two only (DPkg::Lock::Timeout)."""
 LOCK_POLL_SECONDS = 2.0
@@ -37,6 +38,13 @@ def apt_get(lock_timeout_seconds: int = DEFAULT_LOCK_TIMEOUT_SECONDS) -> list[st
         "-o",
         "Dpkg::Options::=--force-confold",
     ]
+
+
+def update_index(host: Host, lock_timeout_seconds: int, *options: str) -> Result:
+    """Run one apt-get update, bounded in time; raise :class:`BedplateError` naming the holder of a lock that stays held."""
+    require_locks_free(host, lock_timeout_seconds)
+    argv = [*apt_get(lock_timeout_seconds), "update", *options]
+    return host.run(argv, timeout_seconds=UPDATE_TIMEOUT_SECONDS, env=APT_ENVIRONMENT)
 
 
 @dataclass(frozen=True)

@@ -164,6 +164,10 @@ class Component(ABC, Generic[Desired, Observed]):
     def plan(self, observed: Observed, desired: Desired) -> Plan:
         """Compare; pure, touches no host."""
 
+    def renew(self, host: Host, desired: Desired, errors: Sequence[Problem]) -> bool:
+        """Renew what the errors may rest on (a package index); True: look and plan once more. Not called in check mode."""
+        return False
+
     def effect(self, host: Host, effect: str, desired: Desired) -> None:
         """Carry out one effect. The default restarts a service and fails with its journal if it does not come back."""
         kind, _colon, service = effect.partition(":")
@@ -196,6 +200,9 @@ def execute(component: Component[Desired, Observed], host: Host, desired: Desire
     observed = component.observe(host, desired)
     record = Record.load(host, component.name)
     plan = component.plan(observed, desired)
+    if plan.errors and not policy.check and component.renew(host, desired, plan.errors):
+        observed = component.observe(host, desired)
+        plan = component.plan(observed, desired)
     if plan.errors:
         return Outcome([], [], list(plan.problems), observed)
     owed = [Change(f"pending {effect}", "owed by an interrupted run", "done", frozenset({effect})) for effect in record.pending]

@@ -12,7 +12,8 @@ from .host import Host
 from .packages import find_packages
 
 IMAGES = "/boot/vmlinuz-*"
-META_FLAVOURS = r"amd64|cloud-amd64|rt-amd64|generic|virtual|lowlatency|generic-hwe-\d+\.\d+|virtual-hwe-\d+\.\d+|nvidia"
+META = r"linux-image-(?!\d|unsigned-|extra-).+(?<!-dbg)(?<!-unsigned)"
+"""Packages that follow a flavour's kernels (cloud-amd64, generic-hwe-24.04, nvidia-64k …); releases begin with a digit."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +43,7 @@ def observe_kernels(host: Host, wanted: Sequence[str] = ()) -> Kernels:
         running,
         tuple(installed),
         frozenset(r for r in releases if host.exists(f"/lib/modules/{r}/build")),
-        tuple(n for n, state in images.items() if state.installed and re.fullmatch(rf"linux-image-({META_FLAVOURS})", n)),
+        tuple(n for n, state in images.items() if state.installed and re.fullmatch(META, n)),
     )
 
 
@@ -67,3 +68,12 @@ def header_packages(kernels: Kernels, wanted: Sequence[str] = ()) -> list[str]:
     """Return the packages that bring missing headers, and those that bring headers along with every later kernel."""
     exact = [f"linux-headers-{r}" for r in kernels_to_serve(kernels, wanted) if r not in kernels.with_headers]
     return exact + ([] if wanted else [name.replace("linux-image-", "linux-headers-") for name in kernels.meta])
+
+
+def module_packages(kernels: Kernels, start: str) -> list[str]:
+    """Return the packages that bring precompiled modules along with every later kernel; start: their names without the flavour.
+
+    Ubuntu's flavour virtual boots the kernels of generic, for which alone there are modules.
+    """
+    flavours = [name.replace("linux-image-", "") for name in kernels.meta]
+    return list(dict.fromkeys(start + re.sub(r"^virtual", "generic", flavour) for flavour in flavours))

@@ -18,7 +18,7 @@ from .apt import DEFAULT_LOCK_TIMEOUT_SECONDS
 from .cdi_spec import PATH, SECOND, CdiSpec, difference, parse_list, parse_spec, wanted_uuids
 from .core import DRAIN, BedplateError, Change, Component, Plan, Problem
 from .host import Host
-from .nvidia_probe import LOADED, PROBE_TIMEOUT_SECONDS, Probe, parse_loaded, probe_gpus
+from .nvidia_probe import LOADED, PROBE_TIMEOUT_SECONDS, Probe, Prober, parse_loaded
 from .nvidia_services import STARTS_AT_BOOT, Enable, Service, observe_service
 from .operations import RunCommand, file_change, last_lines
 from .packages import PackageState, observe_packages, package_problems, plan_packages
@@ -32,6 +32,9 @@ DROPIN = f"/etc/systemd/system/{REFRESH}.d/50-bedplate.conf"
 CONFIG = "/etc/nvidia-container-runtime/config.toml"
 ENVVAR_KEY = "accept-nvidia-visible-devices-envvar-when-unprivileged"
 REFRESH_TIMEOUT_SECONDS = 60
+DRIVER_THERE = f"/bin/sh -c 'test -e {LOADED} || grep -qE \"/nvidia(-current)?(-open)?[.]ko\" /lib/modules/%v/modules.dep'"
+"""When the service runs. Its own condition (deployments/systemd in the toolkit's sources) looks for nvidia.ko alone up to 1.18,
+later for nvidia-current.ko too, and never for Debian's nvidia-current-open.ko."""
 MODES = ("auto", "nvml")
 
 
@@ -55,7 +58,7 @@ class Desired:
         mode = f"Environment=NVIDIA_CTK_CDI_GENERATE_MODE={self.mode}\n" if self.mode != "auto" else ""
         return (
             "# Written by bedplate.metal.nvidia_container_toolkit; changes are overwritten.\n"
-            f"[Service]\nTimeoutStartSec=30s\nTimeoutStopSec=3s\n{mode}"
+            f"[Service]\nExecCondition=\nExecCondition={DRIVER_THERE}\nTimeoutStartSec=30s\nTimeoutStopSec=3s\n{mode}"
         )
 
 
@@ -79,10 +82,13 @@ class NvidiaContainerToolkit(Component[Desired, Observed]):
 
     name: ClassVar[str] = NAME
 
+    def __init__(self) -> None:
+        self._ask = Prober()
+
     def observe(self, host: Host, desired: Desired) -> Observed:
         """Look at packages, units, files and, where a driver is loaded, devices."""
         loaded, _open = parse_loaded(host.read(LOADED) or "")
-        probe = probe_gpus(host) if loaded and desired.probe else Probe()
+        probe = self._ask(host) if loaded and desired.probe else Probe()
         mig = any(g.mig == "Enabled" for g in probe.gpus)
         listing = host.run(["nvidia-smi", "-L"], timeout_seconds=PROBE_TIMEOUT_SECONDS).out if mig else ""
         text = host.read(PATH)

@@ -3,16 +3,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import ClassVar
 
 from . import nvidia_services
+from .apt import update_index
 from .core import UNKNOWN, Change, Component, Plan, Problem, Record
 from .host import Host
-from .kernel_headers import header_packages, kernels_to_serve, observe_kernels
+from .kernel_headers import kernels_to_serve, observe_kernels
 from .nvidia_boot import observe_boot, observe_built, plan_boot_files, plan_builds, plan_initramfs
 from .nvidia_health import judge
-from .nvidia_install import HELD, NAME, InstallDriver, matches, observe_offers
+from .nvidia_install import HELD, INDEX_FETCHED, INDEX_OLD, INDEX_UNREACHABLE, NAME, InstallDriver, observe_offers
+from .nvidia_leftovers import observe_installed
 from .nvidia_packages import DISTRIBUTIONS, DriverPackage, PackageChoiceError, module_file
 from .nvidia_plan import (
     DISKS,
@@ -20,15 +23,17 @@ from .nvidia_plan import (
     RUNFILE_UNINSTALLER,
     Desired,
     Observed,
+    companions,
+    differing_packages,
     fabric_wanted,
-    other_packages,
+    gone_packages,
     plan_install,
     plan_loaded,
     wanted_packages,
 )
-from .nvidia_probe import observe_driver
+from .nvidia_probe import WEDGED, Prober, observe_driver
 from .nvidia_services import FABRIC_MANAGER, PERSISTENCE
-from .packages import UNFINISHED, find_packages, observe_packages
+from .packages import UNFINISHED, observe_packages
 from .preflight_facts import parse_os_release
 from .secure_boot import observe_secure_boot
 
@@ -38,33 +43,37 @@ class NvidiaDriver(Component[Desired, Observed]):
 
     name: ClassVar[str] = NAME
 
+    def __init__(self) -> None:
+        self._ask = Prober()
+        self._index = INDEX_OLD
+
     def observe(self, host: Host, desired: Desired) -> Observed:
         """Look at packages, modules, kernels, services and GPUs; everything is bounded in time."""
         distribution = parse_os_release(host.read("/etc/os-release") or "")
         kernels = observe_kernels(host, desired.kernels)
-        seen = Observed(distribution, kernels=kernels, state=observe_driver(host, probe=desired.userspace))
+        seen = Observed(distribution, kernels=kernels, state=observe_driver(host, self._ask if desired.userspace else None))
         packages: tuple[DriverPackage, ...] = ()
-        removable: tuple[str, ...] = ()
         try:
             packages = wanted_packages(seen, desired)
-            removable = other_packages(packages, seen, desired)
             fabric_too = wanted_packages(seen, desired, fabric=True)
         except PackageChoiceError:  # the plan says so
             fabric_too = packages
-        headers = header_packages(kernels, desired.kernels) if desired.headers else []
-        states = observe_packages(host, [*(p.name for p in (*packages, *fabric_too)), *removable, *headers])
-        states.update(find_packages(host, "nvidia-driver-pinning-*"))
-        differs = any(not states[p.name].installed or not matches(p, desired.version, states[p.name].version) for p in packages)
-        differs = differs or any(not states[h].installed for h in headers)
+        others = companions(seen, desired)
+        states = observe_packages(host, [*(p.name for p in (*packages, *fabric_too)), *others])
+        seen = replace(seen, packages={**observe_installed(host), **states})
         module = module_file(distribution, desired.source, desired.modules)
+        builds = desired.headers or desired.build == "precompiled"
+        built = observe_built(host, kernels_to_serve(kernels, desired.kernels), module) if builds else {}
+        seen = replace(seen, built=built)
+        differing = differing_packages(seen, desired, packages)
+        differs = bool(differing or gone_packages(seen, desired, packages)) or any(not states[n].installed for n in others)
         services = {n: nvidia_services.observe_service(host, n) for n in nvidia_services.NAMES} if desired.userspace else {}
         fabric = fabric_wanted(seen, desired)
         return replace(
             seen,
-            packages=states,
-            offers=observe_offers(host, [p.name for p in packages] + headers) if differs else {},
+            offers=observe_offers(host, [p.name for p in packages] + others) if differs else {},
+            index=self._index,
             secure_boot=observe_secure_boot(host),
-            built=observe_built(host, kernels_to_serve(kernels, desired.kernels), module) if desired.headers else {},
             boot=observe_boot(host),
             services=services,
             loaded_besides=frozenset(m for m in desired.load if host.exists(f"/sys/module/{m.replace('-', '_')}")),
@@ -92,23 +101,31 @@ class NvidiaDriver(Component[Desired, Observed]):
         boot = plan_boot_files(observed.boot, desired.load)
         changes = boot + changes
         changes += [replace(c, needs=installing) for c in plan_initramfs(observed.boot, desired.version)]
-        if not installing:
+        if not installing and desired.headers:
             changes += plan_builds(observed.built, desired.version)
         changes += plan_loaded(observed, desired, installing)
         changes += nvidia_services.plan_modules(desired.load, observed.loaded_besides, MODULE)
         changes += self._plan_services(observed, desired)
         return Plan(changes, problems + self._warnings(observed, desired, installing))
 
+    def renew(self, host: Host, desired: Desired, errors: Sequence[Problem]) -> bool:
+        """Fetch the package index once where a version is missing from it."""
+        if not any(INDEX_OLD in problem.found for problem in errors):
+            return False
+        self._index = INDEX_FETCHED if update_index(host, desired.lock_timeout_seconds).ok else INDEX_UNREACHABLE
+        return True
+
     def _plan_services(self, observed: Observed, desired: Desired) -> list[Change]:
         if not desired.userspace or (observed.state.loaded is None and not desired.load_now):
             return []
         stale = observed.state.loaded is not None and observed.state.loaded != desired.version
+        start = not stale and observed.state.probe.state != WEDGED  # what asks a hung driver hangs too
         fabric = fabric_wanted(observed, desired)
         changes = []
         if desired.persistence:
-            changes += nvidia_services.plan_service(PERSISTENCE, observed.services, (MODULE,), start=not stale)
+            changes += nvidia_services.plan_service(PERSISTENCE, observed.services, (MODULE,), start=start)
         if fabric:
-            changes += nvidia_services.plan_service(FABRIC_MANAGER, observed.services, (MODULE,), start=not stale)
+            changes += nvidia_services.plan_service(FABRIC_MANAGER, observed.services, (MODULE,), start=start)
         elif fabric is None:
             try:
                 found = tuple(p for p in wanted_packages(observed, desired, fabric=True) if p.part == "fabric")
@@ -122,7 +139,7 @@ class NvidiaDriver(Component[Desired, Observed]):
     @staticmethod
     def _warnings(observed: Observed, desired: Desired, installing: tuple[str, ...]) -> list[Problem]:
         problems = []
-        if observed.state.probe.state == "wedged":
+        if observed.state.probe.state == WEDGED:
             problems.append(replace(observed.judged.findings[0], severity="warning"))
         loaded = observed.state.loaded
         if loaded and loaded != desired.version and not installing:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Optional
 
 from .core import Problem
-from .nvidia_probe import DriverState, Gpu, fatal
+from .nvidia_probe import WEDGED, DriverState, Gpu, fatal
 
 DISPLAY_NAMES = re.compile(r"\b(NVS|Quadro P\d{3}|T400|T600|T1000)\b")
 """Display adapters of NVIDIA that data-centre machines carry for a screen."""
@@ -45,7 +45,7 @@ def judge(state: DriverState, expected: Expected, version: str, fabric_manager: 
     """
     findings: list[Problem] = []
     probe = state.probe
-    if probe.state == "wedged":
+    if probe.state == WEDGED:
         step = "drain and power-cycle the node; look for XIDs in its kernel log; other nodes are not affected"
         return Judged(findings=[Problem("nvidia-smi", probe.message, "an answer", step)])
     if state.loaded is None:
@@ -67,7 +67,10 @@ def judge(state: DriverState, expected: Expected, version: str, fabric_manager: 
     for pci in missing:
         step = "drain and reboot the node; replace the GPU if it stays away"
         findings.append(Problem(f"GPU {pci}", "known to the machine, and not answering", "answering", step))
-    for xid in fatal(state.xids):
+    if state.xids is None:
+        step = "journalctl -k -b -g 'NVRM: Xid' on the node; mend or shorten its journal, then repeat"
+        findings.append(Problem("XIDs", "no answer of the node's journal", "its kernel messages since the boot", step))
+    for xid in fatal(state.xids or ()):
         step = f"look XID {xid.number} up in NVIDIA's list; drain and reset or reboot the node"
         findings.append(Problem(f"GPU {xid.pci}", f"XID {xid.number} since the last boot", "no XID of the hardware", step))
     if expected.switches and not state.switches:

@@ -12,11 +12,15 @@ from typing import Optional
 from .core import BedplateError, Problem, Record
 from .host import Host
 from .nvidia_boot import observe_built
-from .nvidia_packages import DriverPackage, upstream_version
+from .nvidia_packages import PINNING, DriverPackage, upstream_version
 from .nvidia_probe import LOADED
 from .packages import AptInstall, PackageState, observe_packages
 
 NAME = "nvidia_driver"
+INDEX_OLD = "as its package index says, which may be older than the repository"
+"""How fresh the offers are while the index was not fetched in this run, as in check mode."""
+INDEX_FETCHED = "as its package index says, fetched just now"
+INDEX_UNREACHABLE = "as its package index says; fetching it again failed, apt-get update on the host says why"
 HELD = "held"
 """Entry of the component's record: names of packages it has held, so that somebody else's hold is told apart."""
 Offers = Mapping[str, Sequence[str]]
@@ -52,8 +56,13 @@ def resolve(package: DriverPackage, version: str, offers: Offers) -> Optional[st
     return next((found for found in offered if matches(package, version, found)), None)
 
 
-def offer_problems(packages: Sequence[DriverPackage], others: Sequence[str], version: str, offers: Offers) -> list[Problem]:
-    """Return a problem for each package that cannot be had; none while no repository is known (a fresh host in check mode)."""
+def offer_problems(
+    packages: Sequence[DriverPackage], others: Sequence[str], version: str, offers: Offers, index: str = INDEX_OLD
+) -> list[Problem]:
+    """Return a problem for each package that cannot be had; none while no repository is known (a fresh host in check mode).
+
+    index: how fresh what the repositories offer is.
+    """
     if not offers:
         return []
     problems = []
@@ -62,24 +71,31 @@ def offer_problems(packages: Sequence[DriverPackage], others: Sequence[str], ver
             found = f"versions {', '.join(offers[package.name])}" if package.name in offers else "it in no configured repository"
             exactly = f"{version}, exactly the driver's" if package.of_driver else package.version or "any version"
             step = "let the repository carry it, or choose a driver version it carries whole; nothing was changed"
-            problems.append(Problem(f"package {package.name}", found, exactly, step))
+            problems.append(Problem(f"package {package.name}", f"{found} ({index})", exactly, step))
     for name in others:
         if name not in offers:
-            step = "let the repository carry it, or boot a kernel whose headers it has; nothing was changed"
-            problems.append(Problem(f"package {name}", "it in no configured repository", "the kernel's headers", step))
+            step = "let the repository carry it, or boot a kernel it has that for; nothing was changed"
+            found = f"it in no configured repository ({index})"
+            problems.append(Problem(f"package {name}", found, "what the kernel's modules need", step))
     return problems
 
 
 def hold_problems(
-    states: Mapping[str, PackageState], wanted: Iterable[DriverPackage], version: str, ours: frozenset[str]
+    states: Mapping[str, PackageState],
+    wanted: Iterable[DriverPackage],
+    gone: Iterable[str],
+    version: str,
+    ours: frozenset[str],
 ) -> list[Problem]:
-    """Return a problem for each package that somebody else holds at another version."""
+    """Return a problem for each package that somebody else holds at another version, or against its removal (gone)."""
+    changing = {p.name: version for p in wanted if not matches(p, version, states[p.name].version)}
+    changing.update(dict.fromkeys(gone, f"it removed for driver {version}"))
     problems = []
-    for package in wanted:
-        state = states.get(package.name, PackageState())
-        if state.held and state.installed and package.name not in ours and not matches(package, version, state.version):
-            step = f"apt-mark unhold {package.name} on the host, if that hold is not needed any more"
-            problems.append(Problem(f"package {package.name}", f"held at {state.version}, not by this role", f"{version}", step))
+    for name, after in changing.items():
+        state = states[name]
+        if state.held and state.installed and name not in ours:
+            step = f"apt-mark unhold {name} on the host, if that hold is not needed any more"
+            problems.append(Problem(f"package {name}", f"held at {state.version}, not by this role", after, step))
     return problems
 
 
@@ -87,9 +103,10 @@ def hold_problems(
 class InstallDriver:
     """Operation that all package changes of the driver share: one transaction, with a way back.
 
+    NVIDIA's pinning package comes in an apt call before: apt reads its preferences only when it starts.
     packages: to be at the driver's version. others: names installed in whichever version (kernel headers). remove: packages of
-    the other kind or version. previous: versions before, to be put back when the transaction fails. kernels: releases for which a
-    module of that name must be there afterwards.
+    another kind, branch or flavour. previous: versions before, to be put back when the transaction fails. kernels: releases for
+    which a module of that name must be there afterwards.
     """
 
     version: str
@@ -113,19 +130,28 @@ class InstallDriver:
             record.remembering(**{HELD: held}).save(host)
         offers = observe_offers(host, names)
         exact = {p.name: resolve(p, self.version, offers) or p.version for p in self.packages}
-        transaction = AptInstall(
-            {**exact, **dict.fromkeys(self.others)},
-            names,
-            remove=self.remove,
-            allow_downgrades=True,  # refused beforehand where it is not permitted; a library may be newer than its driver
-            lock_timeout_seconds=self.lock_timeout_seconds,
-        )
         try:
-            transaction.perform(host)
+            self._transact(host, {**exact, **dict.fromkeys(self.others)}, names, self.remove)
             self._verify(host)
         except BedplateError as error:
             raise BedplateError(f"{error}\n{self._put_back(host)}") from error
         self.done = True
+
+    def _transact(
+        self, host: Host, packages: Mapping[str, Optional[str]], hold: tuple[str, ...], remove: tuple[str, ...]
+    ) -> None:
+        for pins in (True, False):
+            changing = {n: v for n, v in packages.items() if n.startswith(PINNING) == pins}
+            going = tuple(n for n in remove if n.startswith(PINNING) == pins)
+            if not changing and not going:
+                continue
+            AptInstall(
+                changing,
+                tuple(n for n in hold if n.startswith(PINNING) == pins),
+                remove=going,
+                allow_downgrades=True,  # refused beforehand where it is not permitted; a library may be newer than its driver
+                lock_timeout_seconds=self.lock_timeout_seconds,
+            ).perform(host)
 
     def _verify(self, host: Host) -> None:
         built = observe_built(host, self.kernels, self.module)
@@ -134,7 +160,8 @@ class InstallDriver:
             lines = ", ".join(f"{found or 'none'} for kernel {release}" for release, found in wrong.items())
             raise BedplateError(
                 f"kernel module nvidia: found {lines} after the installation; wanted {self.version}. "
-                "Next: read /var/lib/dkms/nvidia*/*/build/make.log on the host"
+                "Next: read /var/lib/dkms/nvidia*/*/build/make.log on the host, or for precompiled modules choose the driver "
+                "version they are for"
             )
 
     def _put_back(self, host: Host) -> str:
@@ -144,10 +171,11 @@ class InstallDriver:
         if all(now[n].version == before.get(n) and not now[n].broken for n in touched):
             return "The installed packages are as they were."
         if not before:
-            return "There was no driver before; what is half-installed is finished by the next run."
+            was = "There was no driver before" if any(p.part == "modules" for p in self.packages) else "The driver is as it was"
+            return f"{was}; what is half-installed is finished by the next run."
         new = tuple(sorted(n for n in touched if n not in before and now[n].status))
         try:
-            AptInstall(dict(before), tuple(before), remove=new, allow_downgrades=True).perform(host)
+            self._transact(host, before, tuple(before), new)
         except BedplateError as error:
             return f"Putting the previous driver back failed too: {error}"
         return f"Put back: driver packages {', '.join(sorted({upstream_version(v) for v in before.values()}))}."

@@ -40,7 +40,9 @@ def architecture_of(accelerator: str) -> str:
     for pattern, architecture in _MODELS:
         if re.match(rf"(?:{pattern})(?![a-z0-9])", name):
             return architecture
-    raise ValueError(f"accelerator {accelerator!r}: found no GPU of that name; wanted one like h100-80gb or l40s-48gb")
+    raise ValueError(
+        f"accelerator {accelerator!r}: found no GPU of that name; wanted one like h100-80gb or l40s-48gb. Next: correct it"
+    )
 
 
 def choose_modules(wanted: str, architectures: Iterable[str], branch: int) -> str:
@@ -52,7 +54,7 @@ def choose_modules(wanted: str, architectures: Iterable[str], branch: int) -> st
     found = sorted(set(architectures))
     unknown = [a for a in found if a not in ARCHITECTURES]
     if unknown:
-        raise PackageChoiceError(f"architecture {', '.join(unknown)}: wanted one of {', '.join(ARCHITECTURES)}")
+        raise PackageChoiceError(f"architecture {', '.join(unknown)}: wanted one of {', '.join(ARCHITECTURES)}. Next: correct it")
     old = [a for a in found if a in PROPRIETARY_ONLY]
     new = [a for a in found if a in OPEN_ONLY]
     if old and new:

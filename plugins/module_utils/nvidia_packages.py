@@ -36,6 +36,8 @@ FIRST_SPLIT_UBUNTU = 580
 FIRST_UNSUFFIXED_FABRIC = 580
 """nvidia-fabricmanager-570_570.172.08-1, but nvidia-fabricmanager_580.65.06-1."""
 FIRST_PINNING = 570
+PINNING = "nvidia-driver-pinning-"
+"""Preferences that keep apt at one driver version; they act on the apt calls after the one that installs them."""
 FIRST_UBUNTU_REVISION_1 = (580, 126)
 """cuda-drivers-580 580.105.08-0ubuntu1, but 580.126.09-1ubuntu1."""
 
@@ -97,7 +99,7 @@ UBUNTU_OWN_KERNEL = ("nvidia-kernel-common-{b}-server",)
 def parse_version(version: str) -> tuple[int, ...]:
     """Return a driver version's numbers; raise ValueError for anything but NVIDIA's form (580.126.09)."""
     if not re.fullmatch(r"\d{3}(\.\d{2,3}){1,2}", version):
-        raise ValueError(f"driver version {version!r}: found another form; wanted one like 580.126.09, in quotes")
+        raise ValueError(f"driver version {version!r}: wanted one like 580.126.09, in quotes. Next: correct it")
     return tuple(int(part) for part in version.split("."))
 
 
@@ -162,11 +164,16 @@ def module_file(distribution: str, source: str, modules: str) -> str:
     return "nvidia"
 
 
+def precompiled(branch: int, modules: str) -> str:
+    """Return the names of Ubuntu's precompiled modules up to the kernel's release or flavour."""
+    return f"linux-modules-nvidia-{branch}-server-{'open-' if modules == 'open' else ''}"
+
+
 def _check(distribution: str, branch: int, modules: str, source: str, build: str) -> None:
     choices = ((distribution, DISTRIBUTIONS), (modules, MODULES), (source, SOURCES), (build, BUILDS))
     for value, known in choices:
         if value not in known:
-            raise PackageChoiceError(f"{value!r}: found no such choice; wanted one of {', '.join(known)}")
+            raise PackageChoiceError(f"{value!r}: found no such choice; wanted one of {', '.join(known)}. Next: choose one")
     family = distribution.partition("-")[0]
     if source == "nvidia" and branch < OLDEST_BRANCH[family]:
         raise PackageChoiceError(
@@ -187,7 +194,7 @@ def _nvidia(family: str, branch: int, version: str, modules: str) -> list[Driver
     kernel: tuple[str, ...]
     userspace: tuple[str, ...]
     if branch >= FIRST_PINNING:
-        found.append(DriverPackage(f"nvidia-driver-pinning-{version}", "pin", version=f"{version}-1"))
+        found.append(DriverPackage(PINNING + version, "pin", version=f"{version}-1"))
     if family == "debian":
         kernel = ("nvidia-kernel-open-dkms" if modules == "open" else "nvidia-kernel-dkms", *DEBIAN_KERNEL)
         userspace, revision = DEBIAN_USERSPACE, "1"
@@ -220,7 +227,7 @@ def _ubuntu_own(branch: int, modules: str, build: str, kernel: str) -> list[Driv
     suffix = f"{branch}-server-open" if modules == "open" else f"{branch}-server"
     if build == "precompiled":
         # its version is the kernel's, so only its dependency on nvidia-kernel-common ties it to the driver
-        modules_package = DriverPackage(f"linux-modules-nvidia-{suffix}-{kernel}", "modules", of_driver=False)
+        modules_package = DriverPackage(precompiled(branch, modules) + kernel, "modules", of_driver=False)
     else:
         modules_package = DriverPackage(f"nvidia-dkms-{suffix}", "modules")
     return [

@@ -9,18 +9,20 @@ from typing import Optional
 
 from .apt import DEFAULT_LOCK_TIMEOUT_SECONDS
 from .core import DRAIN, REBOOT, UNKNOWN, Change, Problem
-from .kernel_headers import Kernels, header_packages, kernels_to_serve
+from .kernel_headers import Kernels, header_packages, kernels_to_serve, module_packages
 from .nvidia_boot import BootState
 from .nvidia_health import Expected, Judged
-from .nvidia_install import InstallDriver, LoadDriver, hold_problems, matches, offer_problems, resolve
+from .nvidia_install import INDEX_OLD, InstallDriver, LoadDriver, hold_problems, matches, offer_problems, resolve
+from .nvidia_leftovers import leftovers, newest_version
 from .nvidia_packages import (
     DISTRIBUTIONS,
-    MODULES,
     DriverPackage,
     PackageChoiceError,
+    branch_of,
     driver_packages,
     module_file,
     parse_version,
+    precompiled,
     upstream_version,
 )
 from .nvidia_probe import DriverState
@@ -66,13 +68,15 @@ class Desired:
 
 @dataclass(frozen=True)
 class Observed:
-    """What is there. offers: versions in the repositories, asked only when a package differs. built: module version on disk per
-    kernel to serve. ours: packages this role has held. problem: why there are no packages for this host.
+    """What is there. packages: the wanted ones and every installed one of a driver. offers: versions in the repositories, asked
+    only when a package differs; index: how fresh they are. built: module version on disk per kernel to serve. ours: packages this
+    role has held.
     """
 
     distribution: str = ""
     packages: Mapping[str, PackageState] = field(default_factory=dict)
     offers: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    index: str = INDEX_OLD
     state: DriverState = field(default_factory=DriverState)
     secure_boot: SecureBoot = field(default_factory=SecureBoot)
     kernels: Kernels = field(default_factory=Kernels)
@@ -114,14 +118,35 @@ def wanted_packages(observed: Observed, desired: Desired, fabric: Optional[bool]
     return tuple(found.values())
 
 
-def other_packages(packages: tuple[DriverPackage, ...], observed: Observed, desired: Desired) -> tuple[str, ...]:
-    """Return the packages of the other kind of kernel modules, which must go."""
-    other = next(kind for kind in MODULES if kind != desired.modules)
+def gone_packages(observed: Observed, desired: Desired, packages: tuple[DriverPackage, ...]) -> tuple[str, ...]:
+    """Return the installed driver packages that must go; a fabric manager of this driver stays, wanted or not."""
     try:
-        theirs = wanted_packages(observed, replace(desired, modules=other))
+        fabric = wanted_packages(observed, desired, fabric=True)
     except PackageChoiceError:
-        return ()
-    return tuple(sorted({p.name for p in theirs if p.part == "modules"} - {p.name for p in packages}))
+        fabric = ()
+    return leftovers(observed.packages, (*packages, *fabric), desired.modules)
+
+
+def companions(observed: Observed, desired: Desired) -> list[str]:
+    """Return the packages wanted in whichever version: kernel headers, or what brings precompiled modules for later kernels."""
+    if desired.headers:
+        return header_packages(observed.kernels, desired.kernels)
+    if desired.build == "precompiled" and not desired.kernels:
+        return module_packages(observed.kernels, precompiled(branch_of(desired.version), desired.modules))
+    return []
+
+
+def differing_packages(observed: Observed, desired: Desired, packages: tuple[DriverPackage, ...]) -> list[DriverPackage]:
+    """Return the packages that are not there as wanted; precompiled modules tell their driver's version on disk only."""
+    stale = {r for r, found in observed.built.items() if found != desired.version} if desired.build == "precompiled" else set()
+    states = observed.packages
+    return [
+        p
+        for p in packages
+        if not states[p.name].installed
+        or not matches(p, desired.version, states[p.name].version)
+        or any(p.name == precompiled(branch_of(desired.version), desired.modules) + release for release in stale)
+    ]
 
 
 def fabric_wanted(observed: Observed, desired: Desired) -> Optional[bool]:
@@ -134,36 +159,32 @@ def fabric_wanted(observed: Observed, desired: Desired) -> Optional[bool]:
 def plan_install(observed: Observed, desired: Desired, packages: tuple[DriverPackage, ...]) -> tuple[list[Change], list[Problem]]:
     """Plan the one transaction, and everything that must be right before it may begin."""
     version, states = desired.version, observed.packages
-    differing = [p for p in packages if not states[p.name].installed or not matches(p, version, states[p.name].version)]
-    headers = header_packages(observed.kernels, desired.kernels) if desired.headers else []
-    headers = [name for name in headers if not states[name].installed]
-    names = {p.name for p in packages}
-    pins = {n for n in states if n.startswith("nvidia-driver-pinning-")}
-    gone = tuple(
-        sorted(n for n in pins | set(other_packages(packages, observed, desired)) if n not in names and states[n].version)
-    )
+    differing = differing_packages(observed, desired, packages)
+    others = companions(observed, desired)
+    missing = [name for name in others if not states[name].installed]
+    gone = gone_packages(observed, desired, packages)
     unheld = tuple(p.name for p in packages if p not in differing and not states[p.name].held)
     holding = AptInstall({}, unheld)
     holds = [Change(f"package {name} held", False, True, operation=holding) for name in unheld]
-    if not differing and not headers and not gone:
+    if not differing and not missing and not gone:
         return holds, []
-    problems = offer_problems(differing, headers, version, observed.offers)
-    problems += hold_problems(states, differing, version, observed.ours)
+    problems = offer_problems(differing, missing, version, observed.offers, observed.index)
+    problems += hold_problems(states, differing, gone, version, observed.ours)
     problems += _state_problems(observed, desired, differing)
     operation = InstallDriver(
         version,
         packages,
-        tuple(headers),
+        tuple(missing if desired.headers else others),  # precompiled modules follow the driver, also where they are there
         gone,
         working_before(observed, packages, gone),
-        tuple(observed.built) if desired.headers else (),
+        tuple(observed.built),
         module_file(observed.distribution, desired.source, desired.modules),
         desired.lock_timeout_seconds,
     )
     disturbs = observed.state.loaded is not None and (bool(gone) or any(p.part != "fabric" for p in differing))
     effects = frozenset({DRAIN, REBOOT}) if disturbs else frozenset()  # without the reboot, library and module would not match
     changes = [Change(f"package {n}", states[n].version, None, effects, operation) for n in gone]
-    changes += [Change(f"package {n}", None, "installed", effects, operation) for n in headers]
+    changes += [Change(f"package {n}", None, "installed", effects, operation) for n in missing]
     for package in differing:
         state = states[package.name]
         before = state.version if state.installed or state.version is None else f"{state.version} ({state.status})"
@@ -176,7 +197,7 @@ def working_before(observed: Observed, packages: tuple[DriverPackage, ...], gone
     """Return the installed packages to go back to when the new ones fail: those of a whole driver, else none."""
     states = {n: observed.packages[n] for n in {*(p.name for p in packages), *gone}}
     present = {n: v for n, state in states.items() if (v := state.version) is not None}
-    of_driver = {p.name for p in packages if p.of_driver} | set(gone)
+    of_driver = {p.name for p in packages if p.of_driver} | {n for n in gone if not n.startswith("linux-")}
     versions = {upstream_version(v) for n, v in present.items() if n in of_driver}
     whole = (
         len(versions) == 1 and not any(states[n].broken for n in states) and any("dkms" in n or "modules" in n for n in present)
@@ -216,15 +237,15 @@ def _state_problems(observed: Observed, desired: Desired, differing: list[Driver
         if state.broken and not observed.unfinished:
             step = "repair it on the host (dpkg --configure -a; apt-get --fix-broken install); nothing was changed"
             problems.append(Problem(f"package {package.name}", state.status, "a package whose installation ended", step))
-        newer = state.installed and package.of_driver and package.part == "modules" and state.version is not None
-        if newer and not desired.allow_downgrade and _newer(state.version or "", desired.version):
-            step = "raise the version in the site data, or permit the downgrade (allow_downgrade)"
-            problems.append(Problem(f"package {package.name}", state.version or "", desired.version, step))
+    newest = newest_version(observed.packages, observed.state.loaded) if any(p.part != "fabric" for p in differing) else None
+    if newest is not None and not desired.allow_downgrade and _newer(newest, desired.version):
+        step = "raise the version in the site data, or permit the downgrade (allow_downgrade)"
+        problems.append(Problem("GPU driver", f"{newest} loaded or installed", desired.version, step))
     return problems
 
 
-def _newer(package_version: str, version: str) -> bool:
+def _newer(found: str, version: str) -> bool:
     try:
-        return parse_version(upstream_version(package_version)) > parse_version(version)
+        return parse_version(found) > parse_version(version)
     except ValueError:
         return False

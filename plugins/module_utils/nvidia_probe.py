@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
-from typing import Any, Optional
+from dataclasses import dataclass, field
+from typing import Optional
 
 from .host import NOT_FOUND, TIMED_OUT, Host, Result
 
@@ -24,12 +24,25 @@ LIBRARIES = (
 PROBE_TIMEOUT_SECONDS = 12.0
 """With the two seconds the host takes to give up on a process that cannot be killed, a hung nvidia-smi costs less than 15 s."""
 QUERY = "index,uuid,pci.bus_id,name,memory.total,mig.mode.current,driver_version"
+WEDGED = "wedged"
 MISMATCH, LOST, NO_DRIVER = 18, 15, 9
 """Return codes of nvidia-smi (nvidia-smi(1), "RETURN VALUE"): module and library differ; a GPU fell off the bus; no driver."""
 XID_LINES = ("journalctl", "-b", "--no-pager", "-o", "cat", "-g", "NVRM: Xid", "SYSLOG_IDENTIFIER=kernel", "-n", "200")
-APPLICATION_XIDS = frozenset({13, 31, 43, 45, 68, 94})
-"""XIDs a program causes and that leave the GPU usable (NVIDIA, "XID Errors": 13 and 31 faults of the application, 43 and 45 its
-end, 68 video decoder, 94 a contained memory error)."""
+XID_TIMEOUT_SECONDS = 10.0
+FATAL_XIDS = frozenset(
+    {
+        *(46, 62, 110, 119, 120, 143, 158),  # the GPU or its own processors stopped: reset
+        *(48, 64, 95, 140, 156),  # memory: double bit error, remap that failed, uncontained, unrecovered, retired resource: reset
+        109,  # context switch timeout: reset; the device plugin, which is older than the catalogue's column, ignores it
+        *(74, 136, 144, 145, 146, 147, 148, 149, 150, 155),  # NVLink: workflows that end in a reset
+        *(79, 151, 160),  # off the bus, keys, channels retired: restart of the machine
+        54,  # auxiliary power not connected: check the mechanics
+    }
+)
+"""XIDs after which a GPU serves no work until it is reset, its machine restarted or repaired: column "Immediate action" of
+NVIDIA's "Analyzing Xid Errors with the Xid Catalog" (https://docs.nvidia.com/deploy/xid-errors/analyzing-xid-catalog.html).
+Not among them, by the same column: what a restart of the application ends (13, 31, 43, 45, 68, 94), a row that will be remapped
+at the next reset and is out of use till then (63), and 154, which repeats what another XID asks for."""
 
 
 @dataclass(frozen=True)
@@ -77,7 +90,7 @@ class Probe:
 class DriverState:
     """loaded: version of the loaded module, None when none is; open: its kind. libraries: versions of libnvidia-ml on disk.
     known: PCI addresses the driver knows, also of GPUs it lost. switches: NVSwitches, None as long as no driver could tell.
-    bus: what the PCI bus lists, empty on machines that do not show it.
+    bus: what the PCI bus lists, empty on machines that do not show it. xids: None where the journal gave no answer.
     """
 
     loaded: Optional[str] = None
@@ -88,15 +101,11 @@ class DriverState:
     bus: tuple[PciDevice, ...] = ()
     nouveau: bool = False
     probe: Probe = field(default_factory=Probe)
-    xids: tuple[Xid, ...] = ()
-
-    def public(self) -> dict[str, Any]:
-        """Return the facts as JSON types."""
-        return asdict(self)
+    xids: Optional[tuple[Xid, ...]] = ()
 
 
-def observe_driver(host: Host, *, probe: bool = True) -> DriverState:
-    """Look at /proc, /sys and the libraries; ask nvidia-smi and the journal only where a driver is loaded."""
+def observe_driver(host: Host, ask: Optional[Prober]) -> DriverState:
+    """Look at /proc, /sys and the libraries; ask nvidia-smi and the journal only where a driver is loaded, and not for None."""
     loaded, is_open = parse_loaded(host.read(LOADED) or "")
     bus = observe_bus(host)
     on_bus = sum(1 for device in bus if device.kind == "switch")
@@ -109,8 +118,8 @@ def observe_driver(host: Host, *, probe: bool = True) -> DriverState:
         switches=max(on_bus, listed) if loaded or on_bus else None,
         bus=bus,
         nouveau=host.exists("/sys/module/nouveau"),
-        probe=probe_gpus(host) if probe and loaded else Probe(),
-        xids=parse_xids(host.run(XID_LINES, timeout_seconds=5).out) if probe and loaded else (),
+        probe=ask(host) if ask and loaded else Probe(),
+        xids=observe_xids(host) if ask and loaded else (),
     )
 
 
@@ -140,17 +149,28 @@ def observe_bus(host: Host) -> tuple[PciDevice, ...]:
     return tuple(devices)
 
 
-def probe_gpus(host: Host) -> Probe:
-    """Ask nvidia-smi for the GPUs; a process that ignores TERM is killed at the time limit."""
-    command = ("nvidia-smi", f"--query-gpu={QUERY}", "--format=csv,noheader,nounits")
-    return parse_probe(host.run(command, timeout_seconds=PROBE_TIMEOUT_SECONDS))
+class Prober:
+    """nvidia-smi for one run of a component: one that hangs is not asked again, since nothing short of a reboot mends it."""
+
+    def __init__(self) -> None:
+        self._hung: Optional[Probe] = None
+
+    def __call__(self, host: Host) -> Probe:
+        """Ask for the GPUs; a process that ignores TERM is killed at the time limit."""
+        if self._hung is not None:
+            return self._hung
+        command = ("nvidia-smi", f"--query-gpu={QUERY}", "--format=csv,noheader,nounits")
+        probe = parse_probe(host.run(command, timeout_seconds=PROBE_TIMEOUT_SECONDS))
+        if probe.state == WEDGED:
+            self._hung = probe
+        return probe
 
 
 def parse_probe(result: Result) -> Probe:
     """Read nvidia-smi's answer and return code."""
     said = " ".join((result.err.strip() or result.out.strip()).split())[:300]
     if result.rc == TIMED_OUT:
-        return Probe("wedged", message=f"nvidia-smi gave no answer within {PROBE_TIMEOUT_SECONDS:g} s and was killed")
+        return Probe(WEDGED, message=f"nvidia-smi gave no answer within {PROBE_TIMEOUT_SECONDS:g} s and was killed")
     if result.rc == NOT_FOUND:
         return Probe("absent", message="nvidia-smi is not installed")
     gpus = parse_gpus(result.out)
@@ -179,15 +199,24 @@ def parse_gpus(text: str) -> tuple[Gpu, ...]:
     return tuple(gpus)
 
 
+def observe_xids(host: Host) -> Optional[tuple[Xid, ...]]:
+    """Ask the journal for the XIDs of this boot; None when it cannot tell (it answers 1, silently, when there are none)."""
+    result = host.run(XID_LINES, timeout_seconds=XID_TIMEOUT_SECONDS)
+    unknown = result.rc in (TIMED_OUT, NOT_FOUND) or (not result.ok and result.err.strip())
+    return None if unknown else parse_xids(result.out)
+
+
 def parse_xids(text: str) -> tuple[Xid, ...]:
-    """Read the driver's kernel messages: ``NVRM: Xid (PCI:0000:1b:00): 79, pid=…``."""
-    found = re.findall(r"NVRM: Xid \(PCI:([0-9a-fA-F:.]+)\): (\d+)", text)
+    """Read the driver's kernel messages: ``NVRM: Xid (PCI:0000:1b:00): 79, pid=…``; NVLink's that call themselves Nonfatal
+    (``149, NETIR_LINK_EVT  Nonfatal …``) are left out.
+    """
+    found = re.findall(r"NVRM: Xid \(PCI:([0-9a-fA-F:.]+)\): (\d+)(?!.*\bNonfatal\b)", text)
     return tuple(dict.fromkeys(Xid(normal_pci(pci), int(number)) for pci, number in found))
 
 
 def fatal(xids: Sequence[Xid]) -> tuple[Xid, ...]:
-    """Return the XIDs that are not an application's doing."""
-    return tuple(x for x in xids if x.number not in APPLICATION_XIDS)
+    """Return the XIDs that a reset or a restart must end."""
+    return tuple(x for x in xids if x.number in FATAL_XIDS)
 
 
 def normal_pci(address: str) -> str:

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from .apt import APT_ENVIRONMENT, DEFAULT_LOCK_TIMEOUT_SECONDS, apt_get, explain_common, require_locks_free
+from .apt import APT_ENVIRONMENT, DEFAULT_LOCK_TIMEOUT_SECONDS, apt_get, explain_common, require_locks_free, update_index
 from .core import RECORD_DIRECTORY, RECORD_FORMAT, BedplateError, Change, Problem
 from .debian_version import compare_versions
 from .host import TIMED_OUT, Host, Result
@@ -57,9 +57,9 @@ def parse_packages(text: str) -> dict[str, PackageState]:
     return states
 
 
-def find_packages(host: Host, pattern: str) -> dict[str, PackageState]:
-    """Return the packages dpkg knows whose names match a pattern (as of a shell), by one dpkg-query."""
-    return parse_packages(host.run(["dpkg-query", "-W", "-f", FORMAT, pattern]).out)
+def find_packages(host: Host, *patterns: str) -> dict[str, PackageState]:
+    """Return the packages dpkg knows whose names match one of the patterns (as of a shell), by one dpkg-query."""
+    return parse_packages(host.run(["dpkg-query", "-W", "-f", FORMAT, *patterns]).out)
 
 
 def observe_packages(host: Host, names: Iterable[str]) -> dict[str, PackageState]:
@@ -112,7 +112,7 @@ class AptInstall:
         """Install and hold; raise :class:`BedplateError` that names the cause and the next step."""
         if self.done:
             return
-        if self.packages:
+        if self.packages or self.remove:
             self._install(host)
         for verb, names in (("hold", self.hold), ("unhold", self.unhold)):
             if names:
@@ -133,7 +133,7 @@ class AptInstall:
         host.write(UNFINISHED, json.dumps(raw, indent=2, sort_keys=True) + "\n", mode=0o600)
         result = self._apt(host, self.argv())
         if not result.ok and is_missing(result):  # the index may be older than the repository
-            self._apt(host, [*apt_get(self.lock_timeout_seconds), "update"])
+            update_index(host, self.lock_timeout_seconds)
             result = self._apt(host, self.argv())
         if not result.ok:
             message = explain_apt(host, result, self.packages)

@@ -6,14 +6,13 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
-from .apt import APT_ENVIRONMENT, apt_get, explain_common, require_locks_free
+from .apt import explain_common, update_index
 from .core import BedplateError, Record
 from .host import TIMED_OUT, Host
 from .operations import last_lines
 from .proxy import without_credentials
 from .repositories_files import AUTHORITIES, BUNDLE, pem_body
 
-UPDATE_TIMEOUT_SECONDS = 300
 UPDATE_CERTIFICATES = "/usr/sbin/update-ca-certificates"
 WITHDRAWN = ".withdrawn"
 """Ending of an authority's file while it is taken out of the bundle: an interrupted run still knows what it was removing."""
@@ -86,9 +85,8 @@ class RefreshIndex:
         """Fetch; raise :class:`BedplateError` naming the source, what was found and the next step."""
         if self.done:
             return
-        require_locks_free(host, self.lock_timeout_seconds)
-        argv = [*apt_get(self.lock_timeout_seconds), "update", "-o", "APT::Update::Error-Mode=any", "-o", "Acquire::Retries=2"]
-        result = host.run(argv, timeout_seconds=UPDATE_TIMEOUT_SECONDS, env=APT_ENVIRONMENT)
+        options = ("-o", "APT::Update::Error-Mode=any", "-o", "Acquire::Retries=2")
+        result = update_index(host, self.lock_timeout_seconds, *options)
         if not result.ok:
             text = f"{result.out}\n{result.err}"
             complaints = [line for line in text.splitlines() if re.match(r"(E|W|Err:\d+)[: ]", line)]

@@ -181,7 +181,7 @@ gpu:
       type: list
       elements: str
     xids:
-      description: Driver errors of this boot, with pci and number.
+      description: Driver errors of this boot, with pci and number; null where the journal gave no answer.
       type: list
       elements: dict
     fabric_manager:
@@ -284,7 +284,7 @@ def returns(outcome: Outcome) -> dict[str, Any]:
             "probe": state.probe.state,
             "gpus": [asdict(g) for g in judged.compute],
             "missing": list(judged.missing),
-            "xids": [asdict(x) for x in state.xids],
+            "xids": None if state.xids is None else [asdict(x) for x in state.xids],
             "fabric_manager": observed.services.get(FABRIC_MANAGER, Service()).active,
             "findings": [p.public() for p in judged.findings],
         }

@@ -58,6 +58,9 @@ def apt_get(host: RecordedHost, argv: Sequence[str], stdin: str | None) -> Resul
             return Result(100, "", f"E: Unable to locate package {name}\n")
         if version and version not in offered:
             return Result(100, "", f"E: Version '{version}' for '{name}' was not found\n")
+    for name in [a[:-1] for a in asked if a.endswith("-") and a[:-1] in host.packages]:
+        host.changing()
+        del host.packages[name]
     for specification in wanted:
         name, _equals, version = specification.partition("=")
         found = host.packages.get(name)
@@ -67,9 +70,6 @@ def apt_get(host: RecordedHost, argv: Sequence[str], stdin: str | None) -> Resul
         host.packages[name] = Package(version or host.repository[name][-1], "install ok unpacked")
         if name in host.installs:  # a package's files are there before it is configured
             host.installs[name](host)
-    for name in [a[:-1] for a in asked if a.endswith("-") and a[:-1] in host.packages]:
-        host.changing()
-        del host.packages[name]
     _configure(host)
     return Result(0)
 

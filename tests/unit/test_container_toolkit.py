@@ -3,6 +3,11 @@
 
 from __future__ import annotations
 
+import re
+import shlex
+import subprocess
+from pathlib import Path
+
 import pytest
 from ansible_collections.bedplate.metal.plugins.module_utils import nvidia_container_toolkit
 from ansible_collections.bedplate.metal.plugins.module_utils.cdi_spec import PATH, SECOND, parse_list, parse_spec, wanted_uuids
@@ -98,6 +103,31 @@ class TestSpecification:
         run(host, discovery_mode="nvml")
         text = host.files[nvidia_container_toolkit.DROPIN]
         assert "TimeoutStartSec=30s" in text and "NVIDIA_CTK_CDI_GENERATE_MODE=nvml" in text
+
+    @pytest.mark.parametrize(
+        ("module", "runs"),
+        [
+            ("updates/dkms/nvidia.ko.xz", True),
+            ("nvidia-current.ko", True),
+            ("nvidia-current-open.ko", True),
+            ("nvidia-uvm.ko", False),
+        ],
+    )
+    def test_it_runs_whatever_the_distribution_calls_the_module(self, module: str, runs: bool, tmp_path: Path) -> None:
+        """Debian's open one is nvidia-current-open.ko, which the unit's own condition does not know."""
+        (tmp_path / "modules.dep").write_text(f"kernel/lib/raid6_pq.ko:\nupdates/{module}: kernel/drivers/video.ko\n")
+        reset, condition = re.findall(r"ExecCondition=(.*)\n", toolkit_desired().dropin())
+        moved = condition.replace("/lib/modules/%v", str(tmp_path)).replace("/proc/", f"{tmp_path}/proc/")
+        assert reset == "" and (subprocess.run(shlex.split(moved), check=False).returncode == 0) is runs
+        (tmp_path / "proc/driver/nvidia").mkdir(parents=True)
+        (tmp_path / "proc/driver/nvidia/version").touch()
+        assert subprocess.run(shlex.split(moved), check=False).returncode == 0, "a loaded driver is one"
+
+    def test_a_hung_nvidia_smi_is_asked_once(self) -> None:
+        machine = h100()
+        host = with_driver(machine)
+        machine.hung = True
+        assert run(host).changed and len(host.ran("nvidia-smi")) == 1
 
     def test_a_second_specification_is_warned_of(self) -> None:
         host = with_driver(h100())

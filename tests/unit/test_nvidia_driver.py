@@ -225,6 +225,15 @@ class TestProbes:
         assert outcome.observed.state.probe.state == "wedged" and not outcome.changed
         assert outcome.problems[0].severity == "warning" and "12 s" in outcome.problems[0].found
 
+    def test_c27_its_time_limit_is_paid_once_though_the_host_is_looked_at_again(self) -> None:
+        machine = h100()
+        host = with_driver(machine)
+        machine.hung = True
+        host.packages["libcuda1"].held = False
+        host.services["nvidia-persistenced"] = "inactive"
+        assert [c.what for c in run_driver(host, IN_SERVICE, version=OLD).changes] == ["package libcuda1 held"]
+        assert len(host.ran("nvidia-smi")) == 1 and not host.ran("systemctl", "start")
+
     def test_a_healthy_host_asks_nvidia_smi_once(self) -> None:
         host = with_driver(h100())
         assert not run_driver(host, IN_SERVICE, version=OLD).changed

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from ansible_collections.bedplate.metal.plugins.module_utils.core import BedplateError, Policy
+from ansible_collections.bedplate.metal.plugins.module_utils.host import Result
 from ansible_collections.bedplate.metal.plugins.module_utils.packages import UNFINISHED
 from fixtures_gpu import driver_desired, refused, run_driver, with_driver
 from simulated_gpu import KERNEL, LIBRARY, NEW, OLD, Machine, gpu_host, h100, secure
@@ -90,6 +91,54 @@ class TestRefusedBeforeTheOldDriverIsTouched:
         assert driver_desired(accelerators=["v100-32gb"]).modules == "proprietary"
 
 
+class TestStaleIndex:
+    """A repository that got the driver after the host last fetched its index."""
+
+    def host(self) -> RecordedHost:
+        host = with_driver(h100())
+        complete = {name: list(versions) for name, versions in host.repository.items()}
+        for versions in host.repository.values():
+            if f"{NEW}-1" in versions:
+                versions.remove(f"{NEW}-1")
+        apt = host.handlers["apt-get"]
+
+        def call(host: RecordedHost, argv: Any, stdin: str | None) -> Any:
+            if "update" in argv:
+                host.repository = complete
+            return apt(host, argv, stdin)
+
+        host.on("apt-get", call)
+        return host
+
+    def updates(self, host: RecordedHost) -> int:
+        return len([c for c in host.ran("apt-get") if "update" in c])
+
+    def test_it_is_fetched_once_before_anything_is_refused(self) -> None:
+        host = self.host()
+        assert run_driver(host, DRAINED).changed and self.updates(host) == 1
+        assert host.packages["libcuda1"].version == f"{NEW}-1"
+
+    def test_check_mode_fetches_nothing_and_says_that_it_may_be_old(self) -> None:
+        host = self.host()
+        said = refused(host, Policy(check=True, allow=DRAINED.allow))
+        assert self.updates(host) == 0 and "may be older than the repository" in said
+
+    def test_a_version_that_is_not_there_then_either_is_refused_after_one_fetch(self) -> None:
+        host = self.host()
+        said = refused(host, DRAINED, version="580.159.03")
+        assert self.updates(host) == 1 and "fetched just now" in said
+
+    def test_a_fetch_that_fails_is_named_and_other_refusals_fetch_nothing(self) -> None:
+        host = self.host()
+        host.on("apt-get", lambda h, argv, stdin: Result(100, "", "E: Failed to fetch"))
+        assert "fetching it again failed" in refused(host, DRAINED)
+        host = with_driver(h100())
+        host.disk_free = "1000000000 1000000 2000000"
+        host.files["/usr/bin/true"] = ""
+        refused(host, DRAINED)
+        assert self.updates(host) == 0
+
+
 class TestFailedTransaction:
     def failing(self, machine: Machine) -> RecordedHost:
         """A host where the new driver's module does not compile, and dpkg says so halfway."""
@@ -117,6 +166,31 @@ class TestFailedTransaction:
         assert LIBRARY + OLD in host.files and host.packages["libcuda1"].held
         host.handlers.pop("apt-get")
         assert run_driver(host, IN_SERVICE, version=OLD).observed.state.probe.state == "ok"
+
+    def test_nvidias_pin_is_changed_before_and_put_back_before_the_rest(self) -> None:
+        host = self.failing(h100())
+        with pytest.raises(BedplateError, match="Put back"):
+            run_driver(host, DRAINED)
+        installs = [c for c in host.ran("apt-get") if "install" in c]
+        pins = [[a for a in c if "pinning" in a] for c in installs]
+        there, back = f"nvidia-driver-pinning-{NEW}", f"nvidia-driver-pinning-{OLD}"
+        assert pins == [[f"{there}={NEW}-1", f"{back}-"], [], [f"{back}={OLD}-1", f"{there}-"], []]
+        assert not any("libcuda1" in a for c in (installs[0], installs[2]) for a in c)
+
+    def test_a_fabric_manager_alone_leaves_the_driver_as_it_was(self) -> None:
+        host = gpu_host(h100())
+        apt = host.handlers["apt-get"]
+
+        def call(host: RecordedHost, argv: Any, stdin: str | None) -> Any:
+            result = apt(host, argv, stdin)
+            if not any(a.startswith(f"{FABRIC}=") for a in argv):
+                return result
+            host.packages[FABRIC].status = "install ok half-configured"
+            return Result(100, "", "E: Sub-process /usr/bin/dpkg returned an error code (1)\n")
+
+        host.on("apt-get", call)
+        with pytest.raises(BedplateError, match="The driver is as it was; what is half-installed"):
+            run_driver(host)
 
     def test_a_missing_module_after_a_silent_build_counts_as_a_failure(self) -> None:
         machine = h100()

@@ -71,6 +71,26 @@ class TestReading:
         xids = probe.parse_xids(text)
         assert xids == (Xid("0000:1b:00.0", 79), Xid("0000:43:00.0", 13)) and probe.fatal(xids) == xids[:1]
 
+    @pytest.mark.parametrize(
+        ("answer", "known"),
+        [
+            (Result(0, ""), True),
+            (Result(1, ""), True),
+            (Result(124), False),
+            (Result(1, "", "No journal files were found."), False),
+        ],
+    )
+    def test_a_journal_that_does_not_answer_is_not_one_without_xids(self, answer: Result, known: bool) -> None:
+        host = RecordedHost()
+        host.on("journalctl", lambda h, argv, stdin: answer)
+        xids = probe.observe_xids(host)
+        assert (xids == ()) is known
+        assert list(found(replace(healthy(), xids=xids))) == ([] if known else ["XIDs"])
+
+    def test_nonfatal_nvlink_errors_are_left_out(self) -> None:
+        line = "NVRM: Xid (PCI:0000:{}:00): 149, NETIR_LINK_EVT  {}   XC0 i0 Link 09 (0x025525c6 0x00000000)\n"
+        assert probe.parse_xids(line.format("1b", "Nonfatal") + line.format("43", "Fatal")) == (Xid("0000:43:00.0", 149),)
+
     def test_devices_on_the_bus(self) -> None:
         host = RecordedHost()
         for address, vendor, code in (
@@ -149,8 +169,12 @@ class TestJudgement:
         l40s = replace(healthy(), probe=Probe("ok", gpus(8, "NVIDIA L40S", 46068)))
         assert found(l40s, Expected(8, "L40S", 48)) == {}
 
-    def test_a_fatal_xid_and_not_an_applications(self) -> None:
-        assert found(replace(healthy(), xids=(Xid("0000:1b:00.0", 13),))) == {}
+    @pytest.mark.parametrize("number", [48, 64, 74, 79, 95, 109, 119, 120, 140])
+    def test_xids_that_take_a_reset(self, number: int) -> None:
+        assert probe.fatal((Xid("0000:1b:00.0", number),))
+
+    def test_a_fatal_xid_and_not_an_applications_or_a_remapped_row(self) -> None:
+        assert found(replace(healthy(), xids=tuple(Xid("0000:1b:00.0", n) for n in (13, 31, 43, 45, 63, 94, 154)))) == {}
         assert found(replace(healthy(), xids=(Xid("0000:1b:00.0", 79),))) == {"GPU 0000:1b:00.0": "XID 79 since the last boot"}
 
     def test_switches_and_fabric_manager(self) -> None:

@@ -2,15 +2,24 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.bedplate.metal.plugins.module_utils.kernel_headers import Kernels, header_packages, sort_releases
+from ansible_collections.bedplate.metal.plugins.module_utils.kernel_headers import (
+    Kernels,
+    header_packages,
+    module_packages,
+    observe_kernels,
+    sort_releases,
+)
 from ansible_collections.bedplate.metal.plugins.module_utils.nvidia_modules import architecture_of, choose_modules
 from ansible_collections.bedplate.metal.plugins.module_utils.nvidia_packages import (
     PackageChoiceError,
     branch_of,
     driver_packages,
     module_file,
+    precompiled,
     upstream_version,
 )
+
+from recorded_host import Package, RecordedHost
 
 
 def named(*arguments: str, **options: object) -> dict[str, str | None]:
@@ -138,6 +147,21 @@ class TestHeaders:
             sort_releases(["6.1.0-9-amd64", "6.1.0-37-amd64", "6.1.0-30-amd64", "6.1.0-30-amd64.old", "memtest"])[-1]
             == "6.1.0-37-amd64"
         )
+
+    def test_every_flavours_package_is_followed_and_no_release(self) -> None:
+        host = RecordedHost()
+        flavours = ("cloud-amd64", "rt-amd64", "generic-hwe-24.04", "virtual", "aws", "nvidia-64k", "oem-24.04d")
+        for name in (*flavours, "6.1.0-30-amd64", "unsigned-6.8.0-90-generic", "amd64-dbg", "extra-virtual"):
+            host.packages[f"linux-image-{name}"] = Package("1")
+        assert observe_kernels(host).meta == tuple(sorted(f"linux-image-{name}" for name in flavours))
+
+    def test_precompiled_modules_follow_the_flavour(self) -> None:
+        kernels = Kernels(meta=("linux-image-generic-hwe-24.04", "linux-image-virtual", "linux-image-generic"))
+        start = precompiled(580, "proprietary")
+        assert module_packages(kernels, start) == [
+            "linux-modules-nvidia-580-server-generic-hwe-24.04",
+            "linux-modules-nvidia-580-server-generic",
+        ]
 
     def test_headers_for_the_running_and_the_next_kernel_and_for_those_to_come(self) -> None:
         kernels = Kernels(
