@@ -118,7 +118,7 @@ class NvidiaContainerToolkit(Component[Desired, Observed]):
         installing = tuple(c.what for c in changes if c.what.startswith("package ") and not c.what.endswith(" held"))
         units = [unit for unit in UNITS if observed.units.get(unit, Service()).enabled not in STARTS_AT_BOOT]
         for unit in units:
-            operation = EnableAndRefresh(unit, desired.probe) if unit == REFRESH else Enable(unit)
+            operation = EnableAndRefresh(unit, self._ask if desired.probe else None) if unit == REFRESH else Enable(unit)
             changes.append(Change(f"unit {unit} enabled", False, True, operation=operation, needs=installing))
         changes += _plan_config(observed, desired, installing)
         if REFRESH not in units:
@@ -154,12 +154,12 @@ class EnableAndRefresh:
     """
 
     unit: str
-    probe: bool
+    ask: Optional[Prober]
 
     def perform(self, host: Host) -> None:
         """Enable, then run the service if there is something to describe. Raises :class:`BedplateError`."""
         Enable(self.unit).perform(host)
-        if self.probe and host.read(LOADED) and probe_gpus(host).state == "ok":
+        if self.ask is not None and host.read(LOADED) and self.ask(host).state == "ok":
             Refresh().perform(host)
 
 
