@@ -8,6 +8,7 @@ import pytest
 from .cluster import Cluster
 from .gpus import UUID, allocatable, ask, catalogue
 from .hosts import lab, sh
+from .site import Site
 from .wait import wait_until
 
 OPERATOR = ("-n", "gpu-operator")
@@ -56,8 +57,8 @@ def test_the_operator_is_done_and_runs_nvidias_own_plugin(workers: list[str]) ->
         assert running.get(operand) == workers[1], shown
 
 
-def test_containerds_configuration_has_one_owner(cluster: Cluster, workers: list[str]) -> None:
-    """Neither a restart of the operator nor its removal touches it; site.yml brings the operator back (test_4_again)."""
+def test_containerds_configuration_has_one_owner(site: Site, cluster: Cluster, workers: list[str]) -> None:
+    """Neither a restart of the operator nor its removal touches it, nor what other pools run; site.yml brings the operator back."""
     node = workers[1]
     before = _configuration(node)
     lab("kubectl", *OPERATOR, "rollout", "restart", "deployment/gpu-operator")
@@ -67,6 +68,8 @@ def test_containerds_configuration_has_one_owner(cluster: Cluster, workers: list
     wait_until(
         lambda: "device-plugin" not in lab("kubectl", *OPERATOR, "get", "pods", "-o", "name").stdout, "its operands to go", 120
     )
+    again = site.run().ok()
+    assert {host: found["changed"] for host, found in again.hosts.items() if found["changed"]} == {"controller": 1}, again.output
     assert _configuration(node) == before
 
 

@@ -27,7 +27,7 @@ def assert_nothing_happened(run: Run) -> None:
 
 
 def test_a_second_run_changes_nothing_even_from_a_fresh_controller(site: Site, tmp_path: Path, hosts: dict[str, Any]) -> None:
-    run = site.run(env={"XDG_RUNTIME_DIR": str(tmp_path)}).ok()
+    run = site.run("--diff", env={"XDG_RUNTIME_DIR": str(tmp_path)}).ok()
     assert set(hosts) <= set(run.hosts)
     assert_nothing_happened(run)
 
