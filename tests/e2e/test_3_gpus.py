@@ -58,7 +58,7 @@ def test_the_operator_is_done_and_runs_nvidias_own_plugin(workers: list[str]) ->
 
 
 def test_containerds_configuration_has_one_owner(site: Site, cluster: Cluster, workers: list[str]) -> None:
-    """Neither a restart of the operator nor its removal touches it, nor what other pools run; site.yml brings the operator back."""
+    """Neither a restart of the operator nor its removal touches it or other pools; site.yml brings the operator back."""
     node = workers[1]
     before = _configuration(node)
     lab("kubectl", *OPERATOR, "rollout", "restart", "deployment/gpu-operator")
