@@ -40,4 +40,4 @@ def test_the_configuration_is_what_the_plugin_reads(host: Host) -> None:
 def test_the_namespace_admits_the_plugin(host: Host) -> None:
     namespace = json.loads(host.check_output(f"{KUBECTL} get namespace nvidia-device-plugin -o json"))
     assert namespace["metadata"]["labels"]["pod-security.kubernetes.io/enforce"] == "privileged"
-    assert host.check_output(f"{KUBECTL} get runtimeclass nvidia -o jsonpath='{{.handler}}'") == "nvidia"
+    assert host.check_output(f"{KUBECTL} get runtimeclass nvidia-device-plugin -o jsonpath='{{.handler}}'") == "nvidia"
