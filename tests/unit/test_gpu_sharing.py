@@ -157,6 +157,11 @@ def test_a_reboot_that_is_not_allowed_is_left_for_later() -> None:
     assert [(c.what, REBOOT in c.effects) for c in outcome.deferred] == [(GEOMETRY, True)] and not outcome.reboot
 
 
+def test_no_flag_reboots_a_node_in_service() -> None:
+    outcome = run_sharing(mig_host(Mig(needs_reset=True)), SEVEN, in_service=True, allow=ROLLED)
+    assert [c.what for c in outcome.deferred] == [GEOMETRY] and not outcome.reboot
+
+
 def test_what_nvidia_smi_refuses_is_an_error_with_what_it_said() -> None:
     host = divided_host(Mig())
     answer = host.handlers["nvidia-smi"]
