@@ -15,7 +15,8 @@ options:
     type: bool
     default: false
   allow:
-    description: Effects permitted by a flag, for example V(drain) or V(restart:containerd).
+    description: Effects permitted by a flag, for example V(drain) or V(restart:containerd); V(reboot) only where O(in_service)
+      is false.
     type: list
     elements: str
     default: []

@@ -21,6 +21,7 @@ COMMON_OPTIONS: dict[str, Any] = {
     "allow": {"type": "list", "elements": "str", "default": []},
 }
 LOCK_TIMEOUT_OPTION: dict[str, Any] = {"type": "int", "default": DEFAULT_LOCK_TIMEOUT_SECONDS}
+SITE_PLAYBOOK = "bedplate.metal.site"
 PROXY_OPTION: dict[str, Any] = {
     "type": "dict",
     "apply_defaults": True,
@@ -55,7 +56,7 @@ def run_component(
         module.fail_json(msg=f"{component.name}: {error}", changes=[], deferred=[], problems=[])
     except OSError as error:
         module.fail_json(msg=f"{component.name}: {os_error_message(error)}", changes=[], deferred=[], problems=[])
-    results = outcome_results(component, outcome)
+    results = outcome_results(component, outcome, policy.in_service)
     for problem in outcome.problems:
         if problem.severity == "warning":
             module.warn(str(problem))
@@ -68,12 +69,16 @@ def run_component(
     raise SystemExit  # not reached: exit_json ends the process
 
 
-def outcome_results(component: Component[Any, Any], outcome: Outcome) -> dict[str, Any]:
-    """Return the module's results: changed, changes, deferred (each with its playbook), problems, reboot, diff."""
+def outcome_results(component: Component[Any, Any], outcome: Outcome, in_service: bool) -> dict[str, Any]:
+    """Return the module's results: changed, changes, deferred (each with its playbook), problems, reboot, diff.
+
+    What waits on a host that carries no work waits for leave to reboot it, which site.yml takes.
+    """
+    playbook = component.rolling_playbook if in_service else SITE_PLAYBOOK
     return {
         "changed": outcome.changed,
         "changes": [c.public() for c in outcome.changes],
-        "deferred": [{**c.public(), "playbook": component.rolling_playbook} for c in outcome.deferred],
+        "deferred": [{**c.public(), "playbook": playbook} for c in outcome.deferred],
         "problems": [p.public() for p in outcome.problems],
         "reboot": outcome.reboot,
         "diff": [change_diff(c) for c in outcome.changes],

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 from .host import Host
@@ -29,6 +29,10 @@ RECORD_DIRECTORY = "/var/lib/bedplate"
 
 class BedplateError(Exception):
     """A failure an operator can act on; ``str()`` is the message shown."""
+
+
+class RebootNeededError(BedplateError):
+    """Raised by an operation whose change only a boot completes; ``str()`` is what was found. What it did so far is harmless."""
 
 
 class Operation(Protocol):
@@ -120,10 +124,10 @@ class Policy:
     def permits(self, change: Change) -> bool:
         """Tell whether the change may be applied now.
 
-        In service only ``restart:kubelet`` is harmless (pods keep running); a reboot always needs its flag.
+        In service only ``restart:kubelet`` is harmless (pods keep running); a reboot needs its flag, and a node without work.
         """
         needing_flag = {e for e in change.effects if e == REBOOT or (self.in_service and e != RESTART_KUBELET)}
-        return needing_flag <= self.allow
+        return needing_flag <= self.allow - ({REBOOT} if self.in_service else set())
 
 
 @dataclass(frozen=True)
@@ -212,14 +216,18 @@ def execute(component: Component[Desired, Observed], host: Host, desired: Desire
 
     effects = sorted({e for change in now for e in change.effects if e.startswith("restart:")})
     if effects:
-        record = record.owing(effects)
-        record.save(host)
+        record.owing(effects).save(host)
+    at_boot: dict[str, Problem] = {}
     for change in now:
-        change.operation.perform(host)
+        try:
+            change.operation.perform(host)
+        except RebootNeededError as found:
+            at_boot[change.what] = Problem(change.what, str(found), "it done at once", "reboot the host, then repeat", "warning")
     for effect in effects:
         component.effect(host, effect, desired)
         Record.load(host, component.name).paid(effect).save(host)
 
+    now = [replace(c, effects=c.effects | {REBOOT}, operation=Nothing()) if c.what in at_boot else c for c in now]
     observed = component.observe(host, desired)
     waiting = {c.what for c in deferred} | {c.what for c in now if REBOOT in c.effects and isinstance(c.operation, Nothing)}
     remaining = [c for c in component.plan(observed, desired).changes if not waiting & {c.what, *c.needs}]
@@ -229,7 +237,8 @@ def execute(component: Component[Desired, Observed], host: Host, desired: Desire
             f"applied, yet still different when observed again:\n{lines}\n"
             "Next: see what else on the host changes these things (another tool, a boot script), then repeat"
         )
-    return Outcome(now, deferred, list(plan.problems), observed)
+    now, late = _split(now, policy)
+    return Outcome(now, [*deferred, *late], [*plan.problems, *at_boot.values()], observed)
 
 
 def _split(changes: Iterable[Change], policy: Policy) -> tuple[list[Change], list[Change]]:

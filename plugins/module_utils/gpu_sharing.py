@@ -2,17 +2,18 @@
 """Division of a host's GPUs by MIG: the same instances on every GPU, now and after a boot.
 
 GPUs since Hopper forget MIG mode at a boot, and all forget their instances (MIG User Guide, "Persistence of MIG mode"). So a unit
-makes them before kubelet starts; what is there now is compared and changed only where no work can be disturbed.
+makes them before kubelet starts; what is there now is compared and changed only where no work can be disturbed. A program that
+holds a GPU (DCGM's host engine) keeps it from changing: then the unit divides the GPUs, or makes them whole, at the next boot.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Optional
 
-from .core import DRAIN, RESTART_KUBELET, BedplateError, Change, Component, Plan, Problem
+from .core import DRAIN, RESTART_KUBELET, BedplateError, Change, Component, Plan, Problem, RebootNeededError
 from .host import Host
 from .nvidia_probe import LOADED, PROBE_TIMEOUT_SECONDS
 from .operations import RemoveFile, file_change, last_lines
@@ -23,8 +24,12 @@ WANTED_BY = f"/etc/systemd/system/multi-user.target.wants/{UNIT}.service"
 KUBELET_CONFIG = "/var/lib/kubelet/config.yaml"
 QUERY = ("nvidia-smi", "--query-gpu=index,mig.mode.current,mig.mode.pending", "--format=csv,noheader,nounits")
 LIST = ("nvidia-smi", "mig", "-lgi")
-NOTHING_THERE = 6
-"""nvidia-smi's return code "a query to find an object was unsuccessful" (nvidia-smi(1), "RETURN VALUE"): no instances."""
+NOTHING_THERE, IN_USE = 6, 19
+"""nvidia-smi's return codes for no instances ("a query to find an object was unsuccessful", nvidia-smi(1), "RETURN VALUE") and
+for a GPU that another client holds (NVML_ERROR_IN_USE of nvml.h, which it hands through)."""
+SET_MODE = ("nvidia-smi", "-mig")
+JUDGED = ("ok", "absent")
+"""Answers of nvidia_driver's probe after which nvidia-smi's words on MIG mean something (absent: nothing is loaded yet)."""
 CHANGE_TIMEOUT_SECONDS = 120.0
 GEOMETRY = "GPUs divided by MIG"
 
@@ -33,9 +38,10 @@ Geometry = Mapping[str, int]
 
 @dataclass(frozen=True)
 class SharingDesired:
-    """mig: instances per GPU by profile; empty: whole GPUs."""
+    """mig: instances per GPU by profile; empty: whole GPUs. probe: what nvidia_driver's probe found of this host."""
 
     mig: Geometry = field(default_factory=dict)
+    probe: str = "ok"
 
     @property
     def profiles(self) -> str:
@@ -74,9 +80,12 @@ class GpuSharing(Component[SharingDesired, SharingObserved]):
     name = "gpu_sharing"
 
     def observe(self, host: Host, desired: SharingDesired) -> SharingObserved:
-        """Ask nvidia-smi where a driver is loaded, each question bounded in time."""
+        """Ask nvidia-smi where a driver is loaded and answered before, each question bounded in time."""
         driver = host.exists(LOADED)
-        gpus, problem = observe_mig(host) if driver else ({}, "")
+        gpus: dict[int, GpuMig] = {}
+        problem = "" if desired.probe in JUDGED else f"GPUs whose driver's probe says {desired.probe}"
+        if driver and not problem:
+            gpus, problem = observe_mig(host)
         return SharingObserved(
             driver=driver,
             gpus=gpus,
@@ -87,14 +96,15 @@ class GpuSharing(Component[SharingDesired, SharingObserved]):
         )
 
     def plan(self, observed: SharingObserved, desired: SharingDesired) -> Plan:
-        """Compare instances and unit. Where no driver is loaded instances wait: the unit makes them at the boot that loads it."""
-        changes = plan_unit(observed, desired)
+        """Compare instances and unit. Where no driver is loaded instances wait: the unit makes them at the boot that loads it.
+
+        GPUs that cannot be asked are no error here: a driver that waits for its reboot gets it, and the gate judges sick ones.
+        """
         if observed.problem:
-            step = "look at the node's GPUs (the driver's findings name them), then repeat"
-            found = Problem(
-                "MIG", observed.problem, "every GPU's MIG mode and instances", step, "error" if desired.mig else "warning"
-            )
-            return Plan(changes, [found])
+            step = "reboot the node where its driver waits for that, else look at its GPUs (the gate's findings name them)"
+            wanted = "every GPU's MIG mode and instances; nothing was changed"
+            return Plan([], [Problem("MIG", observed.problem, wanted, step, "warning")])
+        changes = plan_unit(observed, desired)
         if not observed.driver:
             return Plan(changes)
         incapable = [index for index, gpu in observed.gpus.items() if not gpu.mode]
@@ -160,8 +170,12 @@ def shown_gpu(gpu: GpuMig) -> object:
 
 
 def plan_unit(observed: SharingObserved, desired: SharingDesired) -> list[Change]:
-    """Plan the unit that divides the GPUs at boot; it is taken away with the last instance."""
-    if desired.mig:
+    """Plan the unit that divides the GPUs at boot; it goes once whole GPUs are wanted and seen: a boot completes a change."""
+    if observed.driver:
+        wanted = bool(desired.mig) or not all(divided(gpu, desired) for gpu in observed.gpus.values())
+    else:
+        wanted = bool(desired.mig) or observed.unit is not None
+    if wanted:
         changes = file_change(UNIT_FILE, observed.unit, unit_text(desired))
         if not observed.enabled:
             changes.append(Change(f"service {UNIT} enabled", False, True, operation=EnableUnit()))
@@ -175,7 +189,10 @@ def plan_unit(observed: SharingObserved, desired: SharingDesired) -> list[Change
 
 
 def unit_text(desired: SharingDesired) -> str:
-    """Return the unit. It runs after the driver's services and before the device specification is made and kubelet starts."""
+    """Return the unit. It runs after the driver's services, and before anything that holds GPUs or looks at them.
+
+    It loads the module itself: nothing else need have done so by then, and nvidia-smi fails without it.
+    """
     lines = [f"ExecStart={'-' if may_fail else ''}/usr/bin/{' '.join(argv)}" for argv, may_fail in commands(desired)]
     return "\n".join(
         [
@@ -183,13 +200,14 @@ def unit_text(desired: SharingDesired) -> str:
             "[Unit]",
             "Description=Divide the GPUs by MIG",
             "After=nvidia-persistenced.service nvidia-fabricmanager.service",
-            "Before=nvidia-cdi-refresh.service containerd.service kubelet.service",
-            "ConditionPathExists=/proc/driver/nvidia/version",
+            "Before=nvidia-dcgm.service nvidia-cdi-refresh.service containerd.service kubelet.service",
+            "ConditionPathExists=/usr/bin/nvidia-smi",
             "",
             "[Service]",
             "Type=oneshot",
             "RemainAfterExit=yes",
             f"TimeoutStartSec={CHANGE_TIMEOUT_SECONDS:g}",
+            "ExecStartPre=/sbin/modprobe nvidia",
             *lines,
             "",
             "[Install]",
@@ -203,9 +221,9 @@ def commands(desired: SharingDesired) -> list[tuple[tuple[str, ...], bool]]:
     """Return the commands that divide all GPUs, each with whether it may fail: there may be nothing to take away."""
     away = [(("nvidia-smi", "mig", "-dci"), True), (("nvidia-smi", "mig", "-dgi"), True)]
     if not desired.mig:
-        return [*away, (("nvidia-smi", "-mig", "0"), False)]
+        return [*away, ((*SET_MODE, "0"), False)]
     make = ("nvidia-smi", "mig", "-cgi", desired.profiles, "-C")
-    return [(("nvidia-smi", "-mig", "1"), False), *away, (make, False)]
+    return [((*SET_MODE, "1"), False), *away, (make, False)]
 
 
 @dataclass(frozen=True)
@@ -226,20 +244,26 @@ class Divide:
     desired: SharingDesired
 
     def perform(self, host: Host) -> None:
-        """Set the mode, take old instances away, make new ones; raise :class:`BedplateError` where a GPU must be reset first."""
+        """Set the mode, take old instances away, make new ones; once the GPUs are whole, the unit goes.
+
+        Raises :class:`RebootNeededError` where something holds a GPU, :class:`BedplateError` where nvidia-smi refuses.
+        """
         for argv, may_fail in commands(self.desired):
             result = host.run(argv, timeout_seconds=CHANGE_TIMEOUT_SECONDS)
+            said = last_lines(result.err or result.out)
+            if argv[:2] == SET_MODE:
+                self._settled(host)
+            if result.rc == IN_USE or (not result.ok and "In use by another client" in said):
+                raise RebootNeededError(f"a GPU that another program holds ({' '.join(argv)} answered {result.rc}: {said})")
             if not result.ok and not may_fail:
-                said = last_lines(result.err or result.out)
-                step = "see that no process uses the GPUs (nvidia-smi), then repeat"
+                step = "read the GPUs' state (nvidia-smi) on the host, then repeat"
                 raise BedplateError(f"MIG: {' '.join(argv)} answered {result.rc}:\n{said}\nNext: {step}")
-            if argv[:2] == ("nvidia-smi", "-mig"):
-                self._settled(host, argv)
+        if not self.desired.mig:
+            for path in (WANTED_BY, UNIT_FILE):
+                RemoveFile(path).perform(host)
 
-    def _settled(self, host: Host, argv: Sequence[str]) -> None:
+    def _settled(self, host: Host) -> None:
         modes = parse_modes(host.run(QUERY, timeout_seconds=PROBE_TIMEOUT_SECONDS).out)
         waiting = [str(index) for index, (mode, pending) in modes.items() if mode != pending]
         if waiting:
-            found = f"GPUs {', '.join(waiting)} take another mode only after a reset"
-            step = "reboot the drained node (the boot divides them), then repeat"
-            raise BedplateError(f"MIG: {' '.join(argv)}: found that {found}; wanted it at once. Next: {step}")
+            raise RebootNeededError(f"GPUs {', '.join(waiting)} take another MIG mode only after a reset")

@@ -135,17 +135,19 @@ def plan_waves(nodes: Iterable[RollingNode], upgrade: Upgrade) -> RollPlan:
 
     Nodes that an interrupted run has out go first. A node that is not Ready (and not out by us) is skipped and named. Nodes that
     are out and stay so (dead, or cordoned by somebody) take up room in the limit; the cordoned ones may go themselves, they are
-    out anyway. Failed nodes count against the failure budget until they succeed.
+    out anyway. Failed nodes are tried again, and count against the failure budget until they succeed: beyond it, only they go.
     """
     everyone = sorted(nodes, key=lambda node: node.name)
     total, limit = len(everyone), upgrade.limit(len(everyone))
     dead = {n.name for n in everyone if not n.ready and not n.unfinished and not n.failed}
     skipped = {n.name: "not Ready" for n in everyone if n.name in dead and n.pending}
-    todo = [n for n in everyone if (n.pending or n.unfinished) and n.name not in dead]
+    todo = [n for n in everyone if (n.pending or n.unfinished or n.failed) and n.name not in dead]
     failed = [n.name for n in everyone if n.failed]
-    if len(failed) > upgrade.failure_budget and todo:
+    if len(failed) > upgrade.failure_budget:
         found = f"found {len(failed)} failed node(s) ({', '.join(failed)})"
-        return RollPlan(skipped=skipped, blocked=f"{found}; wanted at most {upgrade.failure_budget} (failure_budget)")
+        reason = f"{found}; wanted at most {upgrade.failure_budget} (failure_budget)"
+        skipped.update({n.name: reason for n in todo if not n.failed})
+        todo = [n for n in todo if n.failed]
 
     staying_out = [n.name for n in everyone if n.name in dead or n.cordoned_by_others]
     room = limit - len(staying_out)

@@ -16,6 +16,9 @@ description:
     playbook, because it takes the GPUs from running pods.
   - Kubelet is restarted after a change, so that the device plugin lists the devices anew; pods keep running.
   - Where no driver is loaded yet, only the unit is written; the boot that loads the driver divides the GPUs.
+  - Where a program holds a GPU, so that it takes another division only by a reset, RV(reboot) asks for the reboot; the unit
+    completes the change then. It goes once the GPUs are seen to be whole.
+  - Where the GPUs cannot be asked, a warning says so and nothing changes.
 attributes:
   check_mode:
     description: Predicts the same changes.
@@ -31,6 +34,10 @@ options:
     description: "Instances per GPU by profile, for example C({1g.10gb: 7}); empty for whole GPUs."
     type: dict
     default: {}
+  probe:
+    description: What the probe of M(bedplate.metal.nvidia_driver) answered; unless V(ok) or V(absent), nvidia-smi is not asked.
+    type: str
+    default: ok
 extends_documentation_fragment:
   - bedplate.metal.component
 author: The Bedplate authors
@@ -58,6 +65,10 @@ problems:
   returned: always
   type: list
   elements: dict
+reboot:
+  description: Whether an applied change takes effect by a reboot.
+  returned: success
+  type: bool
 """
 
 import re
@@ -66,7 +77,7 @@ from typing import Any
 from ansible_collections.bedplate.metal.plugins.module_utils.ansible_component import run_component
 from ansible_collections.bedplate.metal.plugins.module_utils.gpu_sharing import GpuSharing, SharingDesired
 
-ARGUMENT_SPEC: dict[str, Any] = {"mig": {"type": "dict", "default": {}}}
+ARGUMENT_SPEC: dict[str, Any] = {"mig": {"type": "dict", "default": {}}, "probe": {"type": "str", "default": "ok"}}
 PROFILE = re.compile(r"[1-9]g\.\d+gb([+-][a-z.]+)?")
 
 
@@ -75,7 +86,7 @@ def build_desired(parameters: dict[str, Any]) -> SharingDesired:
     for name, count in parameters["mig"].items():
         if not PROFILE.fullmatch(str(name)) or not str(count).isdigit() or int(count) < 1:
             raise ValueError(f"mig: found {name}: {count}; wanted a profile as nvidia-smi names it (1g.10gb) and a count")
-    return SharingDesired({str(name): int(count) for name, count in parameters["mig"].items()})
+    return SharingDesired({str(name): int(count) for name, count in parameters["mig"].items()}, parameters["probe"])
 
 
 def main() -> None:

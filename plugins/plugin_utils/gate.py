@@ -41,12 +41,23 @@ _NEXT = {
 
 @dataclass(frozen=True)
 class Check:
-    """Outcome of one check. seconds: how long it took when it passed. found: what was seen when it did not."""
+    """Outcome of one check. seconds: how long it took when it passed. found: what was seen when it did not.
+
+    mig: MIG instances of each GPU by profile that it was passed with.
+    """
 
     name: str
     passed: bool
     seconds: float = 0.0
     found: str = ""
+    mig: Mapping[str, int] = field(default_factory=dict)
+
+    def stored(self) -> dict[str, Any]:
+        """Return the outcome as the annotation keeps it."""
+        data: dict[str, Any] = {"passed": self.passed, "seconds": round(self.seconds, 1)}
+        if not self.passed:
+            return {**data, "found": self.found}
+        return {**data, "mig": dict(self.mig)} if self.mig else data
 
     def sentence(self, node: str) -> str:
         """Return the failure as an operator reads it."""
@@ -81,11 +92,7 @@ class Verdict:
             "format": FORMAT,
             "time": time.strftime("%Y-%m-%dT%H:%M:%SZ"),
             "passed": self.passed,
-            "checks": {
-                check.name: {"passed": check.passed, "seconds": round(check.seconds, 1)}
-                | ({} if check.passed else {"found": check.found})
-                for check in self.checks
-            },
+            "checks": {check.name: check.stored() for check in self.checks},
         }
         if not self.passed:
             data["message"] = self.message

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from ansible_collections.bedplate.metal.plugins.module_utils.core import REBOOT
 from ansible_collections.bedplate.metal.plugins.plugin_utils.gate import ANNOTATION, GPU_HEALTH, GPU_RESOURCES, Check
 
 DRIVER = "GPU driver"
@@ -19,21 +20,24 @@ DRIVER = "GPU driver"
 
 @dataclass(frozen=True)
 class GpuState:
-    """GPUs of a host. resources: what its node must advertise. findings: what keeps the GPUs from service, as sentences.
+    """GPUs of a host. declared: there are any to judge. resources: what its node must advertise, none without a device plugin.
 
-    waiting: findings that only say that another driver version is wanted, which a drained node will get. labels: how the node
-    shall show its GPUs. pending: another division waits for a drain, so that the node cannot advertise what is declared.
+    findings: what keeps the GPUs from service, as sentences. waiting: those that only say that another driver version is wanted,
+    which a drained node will get. labels: how the node shall show its GPUs. mig: instances of each. undivided: what waits for a
+    drain or a boot to divide the GPUs, as sentences; until then the node cannot advertise what is declared.
     """
 
+    declared: bool = False
     resources: Mapping[str, int] = field(default_factory=dict)
     findings: Sequence[str] = ()
     waiting: Sequence[str] = ()
     labels: Mapping[str, str] = field(default_factory=dict)
-    pending: bool = False
+    mig: Mapping[str, int] = field(default_factory=dict)
+    undivided: Sequence[str] = ()
 
     @classmethod
     def of(cls, desired: Mapping[str, Any], driver: Mapping[str, Any], sharing: Mapping[str, Any]) -> GpuState:
-        """Build from a host's derived data (gpus, exposure_labels) and the results of nvidia_driver and gpu_sharing."""
+        """Build from a host's derived data (gpus, exposure_labels, roles) and the results of nvidia_driver and gpu_sharing."""
         probe = driver.get("gpu") or {}
         consistent = probe.get("probe") == "ok" and probe.get("libraries") == [probe.get("loaded")]
         findings: list[str] = []
@@ -41,23 +45,37 @@ class GpuState:
         for found in probe.get("findings") or []:
             sentence = f"{found['what']}: found {found['found']}; wanted {found['wanted']}"
             (waiting if consistent and found["what"] == DRIVER else findings).append(sentence)
-        resources = {str(name): int(count) for name, count in ((desired.get("gpus") or {}).get("resources") or {}).items()}
-        return cls(resources, findings, waiting, desired.get("exposure_labels") or {}, bool(sharing.get("deferred")))
+        gpus = desired.get("gpus") or {}
+        resources = {str(name): int(count) for name, count in (gpus.get("resources") or {}).items()}
+        mig = ((desired.get("roles") or {}).get("gpu_sharing") or {}).get("mig") or {}
+        late = [*(sharing.get("deferred") or []), *(c for c in sharing.get("changes") or [] if REBOOT in c["effects"])]
+        undivided = [f"{change['what']}: found {change['before']}; wanted {change['after']}" for change in late]
+        declared = bool(gpus.get("declared") or resources)
+        return cls(declared, resources, findings, waiting, desired.get("exposure_labels") or {}, mig, undivided)
 
     def new(self, node: Mapping[str, Any]) -> list[Check]:
         """Return the checks of a node that is not accepted yet."""
-        return self._checks(node, [*self.findings, *self.waiting], self.resources)
+        return self._checks(node, [*self.findings, *self.waiting, *self.undivided], self.resources)
 
     def accepted(self, node: Mapping[str, Any]) -> list[Check]:
-        """Return the checks of a node that carries work; what waits for a drain is no reason to take its acceptance."""
+        """Return the checks of a node that carries work; what waits for a drain is no reason to take its acceptance.
+
+        A division that differs from what it was accepted with does not wait: the last boot lost it.
+        """
         labels = node["metadata"].get("labels") or {}
-        settled = not self.pending and all(labels.get(key) == value for key, value in self.labels.items())
-        return self._checks(node, self.findings, self.resources if settled else {})
+        settled = not self.undivided and all(labels.get(key) == value for key, value in self.labels.items())
+        lost = self.undivided if self.mig and _stored_check(node, GPU_HEALTH).get("mig") == self.mig else ()
+        return self._checks(node, [*self.findings, *lost], self.resources if settled else {})
+
+    def lapsed(self, node: Mapping[str, Any]) -> bool:
+        """Tell whether a node that carries work fails a check that it passed once; one never passed is not held against it."""
+        return any(not check.passed and had(node, check.name) for check in self.accepted(node))
 
     def _checks(self, node: Mapping[str, Any], findings: Sequence[str], resources: Mapping[str, int]) -> list[Check]:
-        if not self.resources and not findings:
+        if not self.declared and not findings:
             return []
-        checks = [Check(GPU_HEALTH, not findings, found="; ".join(findings))]
+        mig = {} if self.undivided else self.mig
+        checks = [Check(GPU_HEALTH, not findings, found="; ".join(findings), mig=mig)]
         if resources:
             allocatable = (node.get("status") or {}).get("allocatable") or {}
             counts = {name: int(allocatable.get(name, 0)) for name in resources}
@@ -85,13 +103,17 @@ def stored(node: Mapping[str, Any]) -> dict[str, Any]:
     return data if isinstance(data, dict) else {}
 
 
-def had_gpus(node: Mapping[str, Any]) -> bool:
-    """Tell whether the node passed its GPU checks once; one accepted before it had a driver did not, and stays in service."""
-    return bool(((stored(node).get("checks") or {}).get(GPU_HEALTH) or {}).get("passed"))
+def had(node: Mapping[str, Any], name: str) -> bool:
+    """Tell whether the node passed a check once; one accepted before it had a driver did not, and stays in service."""
+    return bool(_stored_check(node, name).get("passed"))
+
+
+def _stored_check(node: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    return (stored(node).get("checks") or {}).get(name) or {}
 
 
 def with_gpus(node: Mapping[str, Any], checks: Sequence[Check]) -> str:
     """Return the annotation's text with GPU checks added to the node's result."""
     data = stored(node)
-    added = {check.name: {"passed": True, "seconds": round(check.seconds, 1)} for check in checks}
+    added = {check.name: check.stored() for check in checks}
     return json.dumps({**data, "checks": {**(data.get("checks") or {}), **added}}, sort_keys=True)

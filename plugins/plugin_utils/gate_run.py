@@ -30,7 +30,7 @@ from ansible_collections.bedplate.metal.plugins.plugin_utils.gate import (
 from ansible_collections.bedplate.metal.plugins.plugin_utils.gate_gpus import (
     GpuState,
     failed,
-    had_gpus,
+    had,
     hopeless,
     stored,
     with_gpus,
@@ -76,11 +76,11 @@ class Gate:
         nodes = {node["metadata"]["name"]: node for node in self.api.nodes()}
         waiting = [host for host in hosts if host in nodes and needs_gate(nodes[host], recheck=self.settings.recheck)]
         others = [host for host in hosts if host in nodes and host not in waiting]
-        suspect = [host for host in others if had_gpus(nodes[host]) and failed(self._gpus(host).accepted(nodes[host]))]
+        suspect = [host for host in others if self._gpus(host).lapsed(nodes[host])]
         if check:
             self.changes += [_change(host, nodes[host], UNKNOWN) for host in [*waiting, *suspect]]
             return
-        self._add_baselines([host for host in others if not had_gpus(nodes[host])], nodes)
+        self._add_baselines([host for host in others if host not in suspect], nodes)
         waiting = self._without_hopeless(waiting, nodes, new=True)
         suspect = self._without_hopeless(suspect, nodes, new=False)
         if waiting:
@@ -114,7 +114,7 @@ class Gate:
         deadline = self.now() + min(ACCEPTED_WAIT_SECONDS, self.settings.timeout_seconds)
         while True:
             nodes = {host: self.api.get(node_path(host)) for host in suspect}
-            suspect = [host for host in suspect if failed(self._gpus(host).accepted(nodes[host]))]
+            suspect = [host for host in suspect if self._gpus(host).lapsed(nodes[host])]
             if not suspect:
                 return
             if self.now() > deadline:
@@ -139,7 +139,8 @@ class Gate:
         """Keep the GPU checks of nodes that were accepted before they had GPUs and have them now."""
         for host in hosts:
             checks = self._gpus(host).accepted(nodes[host])
-            if stored(nodes[host]).get("passed") and len(checks) > 1 and not failed(checks):
+            fresh = any(not had(nodes[host], check.name) for check in checks)
+            if stored(nodes[host]).get("passed") and fresh and not failed(checks):
                 self.api.patch(node_path(host), {"metadata": {"annotations": {ANNOTATION: with_gpus(nodes[host], checks)}}})
                 self.changes.append(Change(f"node {host} GPUs", "not checked", "accepted"))
 

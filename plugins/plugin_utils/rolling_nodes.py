@@ -104,9 +104,13 @@ def take_step(api: Api, name: str, step: str, *, action: str, message: str, chec
 
 
 def refusal(nodes: Sequence[RollingNode], names: Sequence[str], upgrade: Upgrade) -> str:
-    """Return why a batch may not begin now, or nothing; limit and budget are judged by the cluster as it is (case H50c)."""
+    """Return why a batch may not begin now, or nothing; limit and budget are judged by the cluster as it is (case H50c).
+
+    The budget does not keep failed nodes from being tried again.
+    """
     failed = [n.name for n in nodes if n.failed and n.name not in names]
-    if len(failed) > upgrade.failure_budget:
+    again = all(n.failed for n in nodes if n.name in names)
+    if len(failed) > upgrade.failure_budget and not again:
         return (
             f"found {len(failed)} failed node(s) ({', '.join(failed)}); wanted at most {upgrade.failure_budget} (failure_budget)"
         )

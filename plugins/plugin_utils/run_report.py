@@ -16,6 +16,10 @@ FORMAT = 1
 """Version of the JSON report's shape; raised when a reader would have to change."""
 
 CONTROLLER = "controller"
+SITE, ROLL = "bedplate.metal.site", "bedplate.metal.roll_pool"
+"""Playbooks that take up what was left: on a host that carries no work, on a node."""
+JOINING = frozenset({"bedplate.metal.control_plane", "bedplate.metal.worker"})
+"""Actions after which a host is a node."""
 LOCAL_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
 
 Outcome = Literal["ok", "failed", "ignored", "skipped", "unreachable"]
@@ -77,6 +81,7 @@ class RunReport:
         self.check = check
         self.command = command
         self._pools: dict[str, str] = {}
+        self._joined: set[str] = set()
         self._deferred: dict[tuple[str, str], list[tuple[HostReport, dict[str, Any]]]] = {}
         self.hosts: dict[str, HostReport] = {}
         self.tasks: list[TaskEvent] = []
@@ -97,6 +102,8 @@ class RunReport:
             ran_on.unreachable += 1
             return
         ran_on.executed += event.runs
+        if event.action in JOINING and event.outcome == "ok" and not event.planned:
+            self._joined.add(event.host)
         planned = event.planned and not self.check
         ran_on.changed += event.changed and not planned
         ran_on.failed += event.outcome == "failed"
@@ -159,13 +166,21 @@ class RunReport:
         for name in sorted(self.hosts):
             for change in self.hosts[name].deferred:
                 effects = ", ".join(change.get("effects", ())) or "waits for another change"
-                playbook = change.get("playbook", "PLAYBOOK")
-                command = f"{self.command} {playbook} -e bedplate_pool={self._pools.get(name) or 'POOL'}"
+                command = self._command(name, str(change.get("playbook", "PLAYBOOK")))
                 by_command.setdefault(command, []).append(f"  {name}: {change.get('what')} ({effects})")
         lines: list[str] = []
         for command in sorted(by_command):
-            lines += ["not applied, because it disturbs running work:", *by_command[command], f"this rolls it out: {command}"]
+            alone = f" {SITE} " in command
+            why = "needs a reboot that nobody allowed" if alone else "disturbs running work"
+            does = "this reboots the host and applies it" if alone else "this rolls it out"
+            lines += [f"not applied, because it {why}:", *by_command[command], f"{does}: {command}"]
         return lines
+
+    def _command(self, name: str, playbook: str) -> str:
+        """Return what to paste for a host. One that joined in this run is a node by now, which nothing but a roll reboots."""
+        if playbook == SITE and name not in self._joined:
+            return f"{self.command} {SITE} --limit {name} -e bedplate_allow=reboot"
+        return f"{self.command} {ROLL if playbook == SITE else playbook} -e bedplate_pool={self._pools.get(name) or 'POOL'}"
 
     def _host(self, name: str) -> HostReport:
         return self.hosts.setdefault(CONTROLLER if name in LOCAL_NAMES else name, HostReport())

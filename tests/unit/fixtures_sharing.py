@@ -13,6 +13,7 @@ from ansible_collections.bedplate.metal.plugins.module_utils.core import Outcome
 from ansible_collections.bedplate.metal.plugins.module_utils.gpu_sharing import (
     KUBELET_CONFIG,
     UNIT,
+    UNIT_FILE,
     WANTED_BY,
     GpuSharing,
     SharingDesired,
@@ -30,13 +31,17 @@ WHOLE = SharingDesired()
 
 @dataclass
 class Mig:
-    """GPUs of a machine: mode and instances of each, in the file the snapshot compares. capable: MIG can divide them."""
+    """GPUs of a machine: mode and instances of each, in the file the snapshot compares. capable: MIG can divide them.
+
+    needs_reset: a mode waits for one. busy: a program holds the GPUs. mismatch: packages of another driver than the module.
+    """
 
     count: int = 2
     capable: bool = True
     needs_reset: bool = False
     hung: bool = False
     busy: bool = False
+    mismatch: bool = False
     commands: list[str] = field(default_factory=list)
 
 
@@ -62,6 +67,8 @@ def _smi(mig: Mig) -> Callable[..., Result]:
         words = " ".join(argv[1:])
         if mig.hung:
             return Result(124, "", "no answer")
+        if mig.mismatch:
+            return Result(18, "", "Failed to initialize NVML: Driver/library version mismatch")
         if words.startswith("--query-gpu"):
             shown = f"{mode}, {pending}" if mig.capable else "[N/A], [N/A]"
             return Result(0, "".join(f"{index}, {shown}\n" for index in range(mig.count)))
@@ -72,7 +79,7 @@ def _smi(mig: Mig) -> Callable[..., Result]:
             ]
             return Result(0, "\n".join(["| GPU instances: |", *rows])) if rows else Result(6, "No GPU instances found: Not Found")
         mig.commands.append(words)
-        if mig.busy and words != "-mig 1":
+        if mig.busy and not words.startswith("-mig"):
             return Result(19, "", "In use by another client")
         if words.startswith("mig -d") and not instances:
             return Result(6, "No GPU instances found: Not Found")
@@ -100,6 +107,16 @@ def _systemctl(host: RecordedHost, argv: Sequence[str], stdin: str | None) -> Re
         host.files[WANTED_BY] = ""
         return Result(0)
     return simulated_commands.systemctl(host, argv, stdin)
+
+
+def boot(host: RecordedHost, mig: Mig) -> None:
+    """Boot the host: its GPUs forget instances and mode, the installed driver is loaded, nobody holds a GPU, the unit runs."""
+    mig.needs_reset = mig.busy = mig.mismatch = False
+    host.files[STATE] = "Disabled Disabled "
+    for line in host.files[UNIT_FILE].splitlines() if WANTED_BY in host.files else ():
+        if line.startswith("ExecStart="):
+            host.run(line.partition("=")[2].lstrip("-").removeprefix("/usr/bin/").split())
+    mig.commands.clear()
 
 
 def divided_host(mig: Mig, desired: SharingDesired = SEVEN) -> RecordedHost:

@@ -10,9 +10,11 @@ from typing import Any
 import pytest
 from ansible.module_utils.testing import patch_module_args
 from ansible_collections.bedplate.metal.plugins.module_utils.ansible_component import run_component
+from ansible_collections.bedplate.metal.plugins.module_utils.gpu_sharing import GpuSharing
 from ansible_collections.bedplate.metal.plugins.module_utils.repositories import Repositories
-from ansible_collections.bedplate.metal.plugins.modules import repositories
+from ansible_collections.bedplate.metal.plugins.modules import gpu_sharing, repositories
 from fixtures_host import CA, debian
+from fixtures_sharing import Mig, mig_host
 
 from recorded_host import RecordedHost
 
@@ -37,6 +39,18 @@ def test_changed_changes_and_diff_say_the_same(capsys: pytest.CaptureFixture[str
     assert predicted["changed"] and predicted["changes"] == done["changes"] and predicted["diff"] == done["diff"]
     assert [one["before_header"] for one in done["diff"]] == [change["what"] for change in done["changes"]]
     assert not answer(capsys, host, AUTHORITY)["changed"]
+
+
+@pytest.mark.parametrize(("in_service", "playbook"), [(False, "bedplate.metal.site"), (True, "bedplate.metal.roll_pool")])
+def test_what_waits_names_the_playbook_that_may_reboot_the_host(
+    capsys: pytest.CaptureFixture[str], in_service: bool, playbook: str
+) -> None:
+    arguments = {"mig": {"1g.10gb": 7}, "in_service": in_service}
+    with patch_module_args({**arguments, "_ansible_check_mode": False}), pytest.raises(SystemExit):
+        host = mig_host(Mig(needs_reset=True))
+        run_component(GpuSharing(), gpu_sharing.ARGUMENT_SPEC, gpu_sharing.build_desired, host=host)
+    found = json.loads(capsys.readouterr().out)
+    assert [change["playbook"] for change in found["deferred"]] == [playbook] and found["reboot"] is False
 
 
 def test_secrets_reach_neither_result_nor_diff(capsys: pytest.CaptureFixture[str]) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.bedplate.metal.plugins.plugin_utils.gate_gpus import GpuState, had_gpus
+from ansible_collections.bedplate.metal.plugins.plugin_utils.gate_gpus import GpuState, had
 from ansible_collections.bedplate.metal.plugins.plugin_utils.gate_run import ACCEPTED_WAIT_SECONDS, Gate
 from fake_api import FakeApi, Served, node
 from test_gate import UNACCEPTED, Cluster, result
@@ -27,6 +27,12 @@ WEDGED = finding("nvidia-smi", "nvidia-smi gave no answer within 12 s and was ki
 XID = finding("GPU 0000:1b:00.0", "XID 79 since the last boot", "no XID of the hardware")
 MISMATCH = finding("GPU driver", "module 550.90.07 loaded and library 550.107.02 installed", "both 550.107.02", probe="mismatch")
 UPGRADE = finding("GPU driver", "module 580.126.09 loaded and library 580.126.09 installed", "both 580.159.03")
+
+
+SEVEN = {"1g.10gb": 7}
+UNDIVIDED = {"what": "GPUs divided by MIG", "before": {"0": "no instances"}, "after": {"0": SEVEN}, "effects": ["drain"]}
+CLAIMED = {"gpus": {"declared": 8, "resources": {}}, "exposure_labels": {"pool.bedplate.dev/exposure": "dra"}}
+"""A node that shows its GPUs by dynamic resource allocation."""
 
 
 def state(driver: dict[str, Any] = HEALTHY, **sharing: Any) -> GpuState:
@@ -131,7 +137,7 @@ def test_what_waits_for_a_drain_is_no_reason_to_take_the_acceptance(tmp_path: Pa
     cluster = accepted(tmp_path)
     assert not gate(cluster, tmp_path, w1=state(UPGRADE)).changes, "a driver upgrade that waits"
     divided = {"gpus": {"resources": {"nvidia.com/mig-1g.10gb": 56}}, "exposure_labels": LABELS}
-    assert not gate(cluster, tmp_path, w1=GpuState.of(divided, HEALTHY, {"deferred": [{"what": "GPUs divided by MIG"}]})).changes
+    assert not gate(cluster, tmp_path, w1=GpuState.of(divided, HEALTHY, {"deferred": [UNDIVIDED]})).changes
     moved = {"gpus": {"resources": {"nvidia.com/gpu": 32}}, "exposure_labels": {"pool.bedplate.dev/exposure": "device-plugin"}}
     assert not gate(cluster, tmp_path, w1=GpuState.of(moved, HEALTHY, {})).changes, "another way to show them that waits"
     assert taints(cluster.api, "w1") == []
@@ -149,8 +155,53 @@ def test_a_node_accepted_before_it_had_gpus_is_left_in_service_until_they_work(t
     assert not gate(cluster, tmp_path, w1=state(no_driver)).changes and taints(cluster.api, "w1") == []
     cluster.api.touch("/api/v1/nodes/w1", lambda body: body["status"].update(allocatable={"nvidia.com/gpu": "8"}))
     assert [c.what for c in gate(cluster, tmp_path, w1=state()).changes] == ["node w1 GPUs"]
-    assert had_gpus(cluster.api.node("w1")) and result(cluster.api, "w1")["checks"]["service"]["passed"]
+    assert had(cluster.api.node("w1"), "gpu-resources") and result(cluster.api, "w1")["checks"]["service"]["passed"]
     assert not gate(cluster, tmp_path, w1=state()).changes
+
+
+@pytest.mark.parametrize("exposure", ["dra", "none"])
+def test_gpus_that_no_device_plugin_shows_are_watched_too(tmp_path: Path, exposure: str) -> None:
+    desired = {**CLAIMED, "exposure_labels": {"pool.bedplate.dev/exposure": exposure}}
+    cluster = Cluster(node("w1", taints=[UNACCEPTED], labels=desired["exposure_labels"]))
+    gate(cluster, tmp_path, w1=GpuState.of(desired, HEALTHY, {}))
+    assert result(cluster.api, "w1")["checks"]["gpu-health"]["passed"] and taints(cluster.api, "w1") == []
+    gate(cluster, tmp_path, w1=GpuState.of(desired, LOST, {}))
+    assert taints(cluster.api, "w1") == [UNACCEPTED["key"]]
+
+
+def test_gpus_a_node_in_service_got_without_a_device_plugin_are_watched_from_then_on(tmp_path: Path) -> None:
+    cluster = Cluster(node("w1", taints=[UNACCEPTED], labels=CLAIMED["exposure_labels"]))
+    gate(cluster, tmp_path, w1=GpuState())
+    claimed = GpuState.of(CLAIMED, HEALTHY, {})
+    assert [c.what for c in gate(cluster, tmp_path, w1=claimed).changes] == ["node w1 GPUs"]
+    assert not gate(cluster, tmp_path, w1=claimed).changes
+    shown = GpuState.of({**DESIRED, "exposure_labels": CLAIMED["exposure_labels"]}, HEALTHY, {})
+    assert not gate(cluster, tmp_path, w1=shown).changes, "its first device plugin may take its time"
+    gate(cluster, tmp_path, w1=GpuState.of(CLAIMED, LOST, {}))
+    assert taints(cluster.api, "w1") == [UNACCEPTED["key"]]
+
+
+def divided(**sharing: Any) -> GpuState:
+    return GpuState.of({**CLAIMED, "roles": {"gpu_sharing": {"mig": SEVEN}}}, HEALTHY, sharing)
+
+
+def test_a_node_that_comes_back_without_its_instances_loses_its_acceptance(tmp_path: Path) -> None:
+    cluster = Cluster(node("w1", taints=[UNACCEPTED], labels=CLAIMED["exposure_labels"]))
+    gate(cluster, tmp_path, w1=GpuState.of(CLAIMED, HEALTHY, {}))
+    assert not gate(cluster, tmp_path, w1=divided(deferred=[UNDIVIDED])).changes, "a first division that waits for a drain"
+    cluster.api.touch("/api/v1/nodes/w1", lambda body: body["spec"].update(taints=[UNACCEPTED]))
+    gate(cluster, tmp_path, w1=divided())
+    assert taints(cluster.api, "w1") == []
+    run = gate(cluster, tmp_path, w1=divided(deferred=[UNDIVIDED]))
+    assert taints(cluster.api, "w1") == [UNACCEPTED["key"]]
+    assert "GPUs divided by MIG: found {'0': 'no instances'}" in run.verdicts[0].message
+
+
+def test_a_new_node_must_be_divided(tmp_path: Path) -> None:
+    cluster = Cluster(node("w1", taints=[UNACCEPTED], labels=CLAIMED["exposure_labels"]))
+    held = {**UNDIVIDED, "effects": ["drain", "reboot"]}
+    assert not gate(cluster, tmp_path, w1=divided(changes=[held], reboot=True)).verdicts[0].passed
+    assert taints(cluster.api, "w1") == [UNACCEPTED["key"]]
 
 
 def test_check_mode_names_a_node_that_would_lose_its_acceptance(tmp_path: Path) -> None:

@@ -130,6 +130,19 @@ def test_shown_gpus_change_only_on_a_node_without_work(tmp_path: Path) -> None:
         assert run(OPERATOR, busy=True) == Reconciled()
 
 
+def test_gpus_that_are_shown_no_more_wait_for_a_drain_and_go(tmp_path: Path) -> None:
+    fake = cluster(w1=node("w1"))
+    with Served(fake, tmp_path) as kubeconfig:
+        api = Api(kubeconfig)
+        reconcile(api, ["w1"], {"w1": {**DESIRED, "exposure_labels": SHOWN}}, check=False)
+        none = {"w1": {**DESIRED, "exposure_labels": {}}}
+        waiting = reconcile(api, ["w1"], none, check=False, busy=["w1"])
+        assert [(c.before, c.after) for c in waiting.deferred["w1"]] == [(SHOWN, {})] and not waiting.changes
+        reconcile(api, ["w1"], none, check=False)
+        assert not SHOWN.keys() & fake.node("w1")["metadata"]["labels"].keys()
+        assert reconcile(api, ["w1"], none, check=False, busy=["w1"]) == Reconciled()
+
+
 def test_other_labels_of_a_busy_node_are_set_while_its_gpus_wait(tmp_path: Path) -> None:
     fake = cluster(w1=node("w1"))
     with Served(fake, tmp_path) as kubeconfig:

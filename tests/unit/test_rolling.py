@@ -78,7 +78,9 @@ def test_nothing_pending_is_no_batch() -> None:
 
 def test_the_failure_budget_stops_the_rolling_and_within_it_the_failed_go_first() -> None:
     failed = {"unschedulable": True, "state": RollingState(FAILED, False)}
-    assert "failure_budget" in plan_waves(pool(8, n02=failed), Upgrade(failure_budget=0, max_unavailable="2")).blocked
+    stopped = plan_waves(pool(8, n02={**failed, "pending": False}), Upgrade(failure_budget=0, max_unavailable="2"))
+    assert stopped.order == ["n02"], "a failed node is tried again, also where nothing but its check failed"
+    assert all("failure_budget" in reason for reason in stopped.skipped.values()) and len(stopped.skipped) == 7
     assert plan_waves(pool(8, n02=failed), Upgrade(failure_budget=1, max_unavailable="2")).order[0] == "n02"
 
 
@@ -130,6 +132,7 @@ def test_the_limit_is_judged_again_when_a_batch_begins() -> None:
     assert "n08, n09" in refusal(nodes, ["n01", "n02"], Upgrade(max_unavailable="30%"))
     failed = {"state": RollingState(FAILED, False), "unschedulable": True}
     assert "failure_budget" in refusal(pool(10, n01=failed), ["n02"], Upgrade(max_unavailable="30%"))
+    assert refusal(pool(10, n01=failed, n02=failed), ["n02"], Upgrade(max_unavailable="30%")) == "", "failed ones may try again"
 
 
 def test_a_state_of_a_future_format_is_refused() -> None:

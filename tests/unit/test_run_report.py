@@ -47,6 +47,19 @@ def test_summary_names_every_deferred_change_with_effects_and_a_command_to_paste
     assert f"running work:\n  w2: package kubelet (drain)\nthis rolls it out: {command}infer" in lines
 
 
+def test_a_reboot_that_nobody_allowed_is_named_with_what_to_paste() -> None:
+    report = RunReport("site.yml", command="ansible-playbook -i inventories/lab")
+    module = {"what": "kernel module nvidia", "effects": ["drain", "reboot"], "playbook": "bedplate.metal.site"}
+    report.add(event(outcome="ok", deferred=(module,), pool="train"))
+    report.add(event(host="w2", ran_on="w2", outcome="ok", deferred=(module,), pool="train"))
+    report.add(event(host="w2", ran_on="w2", outcome="ok", action="bedplate.metal.worker", pool="train"))
+    lines = "\n".join(report.lines(1))
+    alone = "ansible-playbook -i inventories/lab bedplate.metal.site --limit w1 -e bedplate_allow=reboot"
+    assert f"nobody allowed:\n  w1: kernel module nvidia (drain, reboot)\nthis reboots the host and applies it: {alone}" in lines
+    node = "ansible-playbook -i inventories/lab bedplate.metal.roll_pool -e bedplate_pool=train"
+    assert f"running work:\n  w2: kernel module nvidia (drain, reboot)\nthis rolls it out: {node}" in lines, "w2 has joined"
+
+
 def test_what_the_same_run_applied_later_is_not_left() -> None:
     other = {**LEFT, "what": "file /etc/x"}
     report = RunReport("roll_pool.yml")
