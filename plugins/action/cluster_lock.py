@@ -7,7 +7,7 @@ import os
 from typing import Any
 
 from ansible.plugins.action import ActionBase
-from ansible_collections.bedplate.metal.plugins.module_utils.core import BedplateError
+from ansible_collections.bedplate.metal.plugins.module_utils.errors import BedplateError
 from ansible_collections.bedplate.metal.plugins.plugin_utils.cluster_lock import acquire, release, this_run
 from ansible_collections.bedplate.metal.plugins.plugin_utils.controller_action import open_api
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from ansible.errors import AnsibleConnectionFailure
 from ansible.plugins.action import ActionBase
-from ansible_collections.bedplate.metal.plugins.module_utils.core import BedplateError
+from ansible_collections.bedplate.metal.plugins.module_utils.errors import BedplateError
 from ansible_collections.bedplate.metal.plugins.module_utils.kubeadm import ADMIN_CONF
 from ansible_collections.bedplate.metal.plugins.plugin_utils.cluster_state import Search, decoded_slurp, facts
 from ansible_collections.bedplate.metal.plugins.plugin_utils.host_variables import set_host_variables

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ansible.plugins.action import ActionBase
-from ansible_collections.bedplate.metal.plugins.module_utils.core import BedplateError
+from ansible_collections.bedplate.metal.plugins.module_utils.errors import BedplateError
 from ansible_collections.bedplate.metal.plugins.plugin_utils.controller_action import open_api, results
 from ansible_collections.bedplate.metal.plugins.plugin_utils.gate import CHECKS
 from ansible_collections.bedplate.metal.plugins.plugin_utils.gate_gpus import GpuState

@@ -11,7 +11,7 @@ from typing import Any
 
 from ansible.plugins.action import ActionBase
 from ansible_collections.bedplate.metal.plugins.module_utils.control_plane_files import ENCRYPTION
-from ansible_collections.bedplate.metal.plugins.module_utils.core import BedplateError
+from ansible_collections.bedplate.metal.plugins.module_utils.errors import BedplateError
 from ansible_collections.bedplate.metal.plugins.module_utils.kubeadm import scrub
 from ansible_collections.bedplate.metal.plugins.plugin_utils.cluster_state import decoded_slurp
 from ansible_collections.bedplate.metal.plugins.plugin_utils.controller_action import NO_KUBECONFIG

@@ -6,7 +6,8 @@ from __future__ import annotations
 from typing import Any
 
 from ansible.plugins.action import ActionBase
-from ansible_collections.bedplate.metal.plugins.module_utils.core import DRAIN, BedplateError
+from ansible_collections.bedplate.metal.plugins.module_utils.core import DRAIN
+from ansible_collections.bedplate.metal.plugins.module_utils.errors import BedplateError
 from ansible_collections.bedplate.metal.plugins.plugin_utils.controller_action import open_api, results
 from ansible_collections.bedplate.metal.plugins.plugin_utils.pool_nodes import reconcile
 

@@ -10,7 +10,8 @@ from typing import Any, NoReturn, TypeVar
 from ansible.module_utils.basic import AnsibleModule
 
 from .apt import DEFAULT_LOCK_TIMEOUT_SECONDS
-from .core import BedplateError, Change, Component, Outcome, Policy, Problem, execute
+from .core import Change, Component, Outcome, Policy, Problem, execute
+from .errors import BedplateError
 from .host import Host, LocalHost
 
 Desired = TypeVar("Desired")

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from .core import BedplateError
+from .errors import BedplateError
 from .host import Host, Result
 from .operations import last_lines
 

@@ -12,7 +12,8 @@ from . import rollback
 from .apt import DEFAULT_LOCK_TIMEOUT_SECONDS
 from .containerd_check import CRI_OK, check_configuration, cri_status
 from .containerd_config import DROPIN, MAIN, REGISTRY_DIRECTORY, Settings, Wanted, import_patterns, wanted_files
-from .core import UNKNOWN, BedplateError, Change, Component, Plan, Problem, restart_service
+from .core import UNKNOWN, Change, Component, Plan, Problem, restart_service
+from .errors import BedplateError
 from .host import Host
 from .operations import RemoveFile, RunCommand, file_change
 from .packages import PackageState, observe_packages, package_problems, plan_packages

@@ -9,8 +9,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Callable
 
 from . import kubeadm
-from .core import BedplateError, Record
+from .errors import BedplateError
 from .host import Host
+from .record import Record
 
 if TYPE_CHECKING:
     from .control_plane import ControlPlaneDesired

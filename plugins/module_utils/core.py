@@ -8,13 +8,14 @@ safe-to-re-run rule permits. ``changed``, the diff, check mode, the plan and the
 
 from __future__ import annotations
 
-import json
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
+from .errors import BedplateError, RebootNeededError
 from .host import Host
+from .record import Record
 
 UNKNOWN = "(unknown until an earlier change is applied)"
 """Stands for a value that only an earlier component can settle; printed, never guessed."""
@@ -22,17 +23,6 @@ UNKNOWN = "(unknown until an earlier change is applied)"
 DRAIN = "drain"
 REBOOT = "reboot"
 RESTART_KUBELET = "restart:kubelet"
-
-RECORD_FORMAT = 1
-RECORD_DIRECTORY = "/var/lib/bedplate"
-
-
-class BedplateError(Exception):
-    """A failure an operator can act on; ``str()`` is the message shown."""
-
-
-class RebootNeededError(BedplateError):
-    """Raised by an operation whose change only a boot completes; ``str()`` is what was found. What it did so far is harmless."""
 
 
 class Operation(Protocol):
@@ -252,56 +242,3 @@ def _split(changes: Iterable[Change], policy: Policy) -> tuple[list[Change], lis
             deferred.append(change)
             held.add(change.what)
     return now, deferred
-
-
-@dataclass(frozen=True)
-class Record:
-    """What a component keeps on the host: ``/var/lib/bedplate/<component>.json`` (format 1).
-
-    pending: effects owed by changes already applied. data: what the component itself wants to remember (JSON types).
-    """
-
-    component: str
-    pending: tuple[str, ...] = ()
-    data: dict[str, Any] = field(default_factory=dict)
-
-    @property
-    def path(self) -> str:
-        """Where the record lives on the host."""
-        return f"{RECORD_DIRECTORY}/{self.component}.json"
-
-    @classmethod
-    def load(cls, host: Host, component: str) -> Record:
-        """Read the record; an absent one is empty. Raises :class:`BedplateError` for a format this code does not know."""
-        empty = cls(component)
-        text = host.read(empty.path)
-        if text is None:
-            return empty
-        try:
-            raw = json.loads(text)
-        except ValueError:
-            raw = {}
-        if raw.get("format") != RECORD_FORMAT:
-            raise BedplateError(
-                f"record {empty.path}: found format {raw.get('format')!r}; wanted {RECORD_FORMAT}. "
-                "Next: use the Bedplate release that wrote it, or remove the file after checking the host by hand"
-            )
-        return cls(component, tuple(raw.get("pending", ())), dict(raw.get("data", {})))
-
-    def owing(self, effects: Iterable[str]) -> Record:
-        """Return the record with effects added to those owed."""
-        return Record(self.component, tuple(sorted({*self.pending, *effects})), self.data)
-
-    def paid(self, effect: str) -> Record:
-        """Return the record without one effect."""
-        return Record(self.component, tuple(e for e in self.pending if e != effect), self.data)
-
-    def remembering(self, **data: Any) -> Record:
-        """Return the record with data entries replaced; ``None`` removes an entry."""
-        merged = {k: v for k, v in {**self.data, **data}.items() if v is not None}
-        return Record(self.component, self.pending, merged)
-
-    def save(self, host: Host) -> None:
-        """Write the record to the host."""
-        raw = {"format": RECORD_FORMAT, "component": self.component, "pending": list(self.pending), "data": self.data}
-        host.write(self.path, json.dumps(raw, indent=2, sort_keys=True) + "\n", mode=0o600)

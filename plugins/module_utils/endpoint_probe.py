@@ -6,9 +6,10 @@ from __future__ import annotations
 import sys
 from typing import Optional
 
-from .core import Problem, Record
+from .core import Problem
 from .host import Host
 from .kubeadm import CA_CERTIFICATE, INITIALISING, KUBELET_CONF
+from .record import Record
 
 ANSWER_SECONDS = 5
 _ADDRESSES = ("getent", "-s", "dns", "ahosts")

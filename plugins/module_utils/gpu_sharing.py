@@ -13,7 +13,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Optional
 
-from .core import DRAIN, RESTART_KUBELET, BedplateError, Change, Component, Plan, Problem, RebootNeededError
+from .core import DRAIN, RESTART_KUBELET, Change, Component, Plan, Problem
+from .errors import BedplateError, RebootNeededError
 from .host import Host
 from .nvidia_probe import LOADED, PROBE_TIMEOUT_SECONDS
 from .operations import RemoveFile, file_change, last_lines

@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from .core import BedplateError
+from .errors import BedplateError
 from .host import Host
 
 SWAP_UNITS = "/etc/systemd/system/*.swap"

@@ -10,7 +10,6 @@ import re
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from .core import Record
 from .host import Host
 from .kubeadm import (
     ADMIN_CONF,
@@ -21,6 +20,7 @@ from .kubeadm import (
     MANIFESTS,
     UNFINISHED,
 )
+from .record import Record
 
 ETCD_MEMBER = "/var/lib/etcd/member"
 CONTROL_PLANE_MANIFESTS = tuple(

@@ -10,9 +10,11 @@ import string
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Optional
 
-from .core import BedplateError, Change, Record
+from .core import Change
+from .errors import BedplateError
 from .host import Host
 from .operations import RemoveFile
+from .record import Record
 
 API_VERSION = "kubeadm.k8s.io/v1beta4"
 KUBERNETES_DIRECTORY = "/etc/kubernetes"

@@ -12,7 +12,8 @@ from typing import Any, ClassVar, Optional
 from . import endpoint_probe, rollback
 from . import kubelet_config as config
 from .apt import DEFAULT_LOCK_TIMEOUT_SECONDS
-from .core import DRAIN, RESTART_KUBELET, BedplateError, Change, Component, Operation, Plan
+from .core import DRAIN, RESTART_KUBELET, Change, Component, Operation, Plan
+from .errors import BedplateError
 from .host import Host
 from .hosts_file import HOSTS, RESOLV_CONF, UPSTREAM_RESOLV_CONF, choose_resolv_conf, contradictions, with_entry
 from .kubeadm import API_PORT, CRI_SOCKET, KUBELET_CONF, KUBELET_CONFIG

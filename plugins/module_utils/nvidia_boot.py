@@ -8,9 +8,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Optional
 
-from .core import RECORD_DIRECTORY, Change
+from .core import Change
 from .host import Host
 from .operations import RemoveFile, RunCommand, WriteFile, file_change
+from .record import RECORD_DIRECTORY
 
 NOUVEAU_FILE = "/etc/modprobe.d/90-bedplate-nouveau.conf"
 NOUVEAU_TEXT = """# Written by bedplate.metal.nvidia_driver; changes are overwritten.

@@ -16,7 +16,8 @@ from typing import Any, ClassVar, Optional
 from . import toml_text
 from .apt import DEFAULT_LOCK_TIMEOUT_SECONDS
 from .cdi_spec import PATH, SECOND, CdiSpec, difference, parse_list, parse_spec, wanted_uuids
-from .core import DRAIN, BedplateError, Change, Component, Plan, Problem
+from .core import DRAIN, Change, Component, Plan, Problem
+from .errors import BedplateError
 from .host import Host
 from .nvidia_probe import LOADED, PROBE_TIMEOUT_SECONDS, Probe, Prober, parse_loaded
 from .nvidia_services import STARTS_AT_BOOT, Enable, Service, observe_service

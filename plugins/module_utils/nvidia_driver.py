@@ -9,7 +9,7 @@ from typing import ClassVar
 
 from . import nvidia_services
 from .apt import update_index
-from .core import UNKNOWN, Change, Component, Plan, Problem, Record
+from .core import UNKNOWN, Change, Component, Plan, Problem
 from .host import Host
 from .kernel_headers import kernels_to_serve, observe_kernels
 from .nvidia_boot import observe_boot, observe_built, plan_boot_files, plan_builds, plan_initramfs
@@ -35,6 +35,7 @@ from .nvidia_probe import WEDGED, Prober, observe_driver
 from .nvidia_services import FABRIC_MANAGER, PERSISTENCE
 from .packages import UNFINISHED, observe_packages
 from .preflight_facts import parse_os_release
+from .record import Record
 from .secure_boot import observe_secure_boot
 
 

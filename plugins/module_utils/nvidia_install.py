@@ -9,12 +9,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Optional
 
-from .core import BedplateError, Problem, Record
+from .core import Problem
+from .errors import BedplateError
 from .host import Host
 from .nvidia_boot import observe_built
 from .nvidia_packages import PINNING, DriverPackage, upstream_version
 from .nvidia_probe import LOADED
 from .packages import AptInstall, PackageState, observe_packages
+from .record import Record
 
 NAME = "nvidia_driver"
 INDEX_OLD = "as its package index says, which may be older than the repository"

@@ -6,7 +6,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from .core import BedplateError, Change
+from .core import Change
+from .errors import BedplateError
 from .host import Host
 from .kernel_state import LoadModule
 from .nvidia_install import InstallDriver

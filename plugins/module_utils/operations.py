@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Optional
 
-from .core import BedplateError, Change
+from .core import Change
+from .errors import BedplateError
 from .host import Host
 
 

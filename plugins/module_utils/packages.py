@@ -9,10 +9,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from .apt import APT_ENVIRONMENT, DEFAULT_LOCK_TIMEOUT_SECONDS, apt_get, explain_common, require_locks_free, update_index
-from .core import RECORD_DIRECTORY, RECORD_FORMAT, BedplateError, Change, Problem
+from .core import Change, Problem
 from .debian_version import compare_versions
+from .errors import BedplateError
 from .host import TIMED_OUT, Host, Result
 from .operations import last_lines
+from .record import RECORD_DIRECTORY, RECORD_FORMAT
 
 TRANSACTION_TIMEOUT_SECONDS = 1800
 CONFIGURE = ("dpkg", "--configure", "-a", "--force-confdef", "--force-confold")

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from .apt import DEFAULT_LOCK_TIMEOUT_SECONDS
-from .core import Change, Component, Plan, Record
+from .core import Change, Component, Plan
 from .host import Host
 from .operations import RemoveFile, file_change
 from .proxy import (
@@ -22,6 +22,7 @@ from .proxy import (
     stale_profiles,
     user_no_proxy,
 )
+from .record import Record
 from .repositories_files import (
     APT_AUTHORITIES,
     APT_AUTHORITIES_TEXT,

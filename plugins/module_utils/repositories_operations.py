@@ -7,10 +7,11 @@ import re
 from dataclasses import dataclass, field
 
 from .apt import explain_common, update_index
-from .core import BedplateError, Record
+from .errors import BedplateError
 from .host import TIMED_OUT, Host
 from .operations import last_lines
 from .proxy import without_credentials
+from .record import Record
 from .repositories_files import AUTHORITIES, BUNDLE, pem_body
 
 UPDATE_CERTIFICATES = "/usr/sbin/update-ca-certificates"

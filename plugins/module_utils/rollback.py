@@ -12,8 +12,9 @@ import time
 from dataclasses import dataclass
 from typing import Any, Callable, Optional
 
-from .core import RECORD_DIRECTORY, BedplateError, Record
+from .errors import BedplateError
 from .host import Host
+from .record import RECORD_DIRECTORY, Record
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Optional
 
-from .core import BedplateError
+from .errors import BedplateError
 
 ANNOTATION = "bedplate.dev/rolling"
 """JSON, format 1, on a Node: state, cordoned_before, action and, of a failed one, the message."""

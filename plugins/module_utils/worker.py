@@ -8,9 +8,11 @@ from dataclasses import dataclass, field
 from typing import Any, Optional
 
 from . import kubeadm
-from .core import BedplateError, Change, Component, Plan, Problem, Record, restart_service
+from .core import Change, Component, Plan, Problem, restart_service
+from .errors import BedplateError
 from .host import Host
 from .kubeadm import JOINED, JOINING
+from .record import Record
 
 CLIENT_CERTIFICATE = "/var/lib/kubelet/pki/kubelet-client-current.pem"
 

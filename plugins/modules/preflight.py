@@ -143,7 +143,8 @@ import ipaddress
 from typing import Any
 
 from ansible_collections.bedplate.metal.plugins.module_utils.ansible_component import run_component
-from ansible_collections.bedplate.metal.plugins.module_utils.core import BedplateError, Outcome
+from ansible_collections.bedplate.metal.plugins.module_utils.core import Outcome
+from ansible_collections.bedplate.metal.plugins.module_utils.errors import BedplateError
 from ansible_collections.bedplate.metal.plugins.module_utils.preflight import Preflight
 from ansible_collections.bedplate.metal.plugins.module_utils.preflight_checks import node_ip
 from ansible_collections.bedplate.metal.plugins.module_utils.preflight_facts import PreflightDesired, public_facts

@@ -118,7 +118,7 @@ from ansible_collections.bedplate.metal.plugins.module_utils.ansible_component i
     PROXY_OPTION,
     run_component,
 )
-from ansible_collections.bedplate.metal.plugins.module_utils.core import BedplateError
+from ansible_collections.bedplate.metal.plugins.module_utils.errors import BedplateError
 from ansible_collections.bedplate.metal.plugins.module_utils.proxy import Proxy
 from ansible_collections.bedplate.metal.plugins.module_utils.repositories import Repositories, RepositoriesDesired
 from ansible_collections.bedplate.metal.plugins.module_utils.repositories_files import (

@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.bedplate.metal.plugins.module_utils.core import BedplateError
+from ansible_collections.bedplate.metal.plugins.module_utils.errors import BedplateError
 from ansible_collections.bedplate.metal.plugins.plugin_utils.kube import Api, KubeError
 
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases"

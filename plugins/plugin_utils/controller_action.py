@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from ansible_collections.bedplate.metal.plugins.module_utils.ansible_component import change_diff
-from ansible_collections.bedplate.metal.plugins.module_utils.core import BedplateError, Change, Problem
+from ansible_collections.bedplate.metal.plugins.module_utils.core import Change, Problem
+from ansible_collections.bedplate.metal.plugins.module_utils.errors import BedplateError
 from ansible_collections.bedplate.metal.plugins.plugin_utils.kube import Api
 
 NO_KUBECONFIG = (

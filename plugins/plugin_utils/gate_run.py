@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from ansible_collections.bedplate.metal.plugins.module_utils.core import UNKNOWN, BedplateError, Change
+from ansible_collections.bedplate.metal.plugins.module_utils.core import UNKNOWN, Change
+from ansible_collections.bedplate.metal.plugins.module_utils.errors import BedplateError
 from ansible_collections.bedplate.metal.plugins.plugin_utils.gate import (
     ANNOTATION,
     LABEL,

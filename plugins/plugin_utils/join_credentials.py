@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from ansible_collections.bedplate.metal.plugins.module_utils.core import BedplateError
+from ansible_collections.bedplate.metal.plugins.module_utils.errors import BedplateError
 from ansible_collections.bedplate.metal.plugins.module_utils.kubeadm import API_VERSION, CRI_SOCKET, documents, new_token
 from ansible_collections.bedplate.metal.plugins.plugin_utils.kube import Api, certificate_authority
 from cryptography import x509

@@ -12,7 +12,8 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ansible_collections.bedplate.metal.plugins.module_utils.core import DRAIN, BedplateError, Change
+from ansible_collections.bedplate.metal.plugins.module_utils.core import DRAIN, Change
+from ansible_collections.bedplate.metal.plugins.module_utils.errors import BedplateError
 from ansible_collections.bedplate.metal.plugins.plugin_utils.kube import Api, KubeError, node_path
 
 MANAGED = "bedplate.dev/pool"

@@ -6,7 +6,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ansible_collections.bedplate.metal.plugins.module_utils.core import BedplateError, Change
+from ansible_collections.bedplate.metal.plugins.module_utils.core import Change
+from ansible_collections.bedplate.metal.plugins.module_utils.errors import BedplateError
 from ansible_collections.bedplate.metal.plugins.module_utils.rolling import (
     ANNOTATION,
     CORDONED,

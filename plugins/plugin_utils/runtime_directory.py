@@ -14,7 +14,7 @@ import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from ansible_collections.bedplate.metal.plugins.module_utils.core import BedplateError
+from ansible_collections.bedplate.metal.plugins.module_utils.errors import BedplateError
 from ansible_collections.bedplate.metal.plugins.plugin_utils.cluster_lock import process_runs
 
 _OF_A_RUN = re.compile(r"\.?kubeconfig-[0-9a-f]+-(\d+)(?:\.new-\w+)?")

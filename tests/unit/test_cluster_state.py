@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 import yaml
-from ansible_collections.bedplate.metal.plugins.module_utils.core import BedplateError
+from ansible_collections.bedplate.metal.plugins.module_utils.errors import BedplateError
 from ansible_collections.bedplate.metal.plugins.plugin_utils import cluster_state, join_credentials, runtime_directory
 from ansible_collections.bedplate.metal.plugins.plugin_utils.cluster_state import Search, facts, fingerprint
 from ansible_collections.bedplate.metal.plugins.plugin_utils.kube import Api, KubeError, set_server

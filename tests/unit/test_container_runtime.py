@@ -16,7 +16,8 @@ from ansible_collections.bedplate.metal.plugins.module_utils.container_runtime i
     Desired,
 )
 from ansible_collections.bedplate.metal.plugins.module_utils.containerd_config import DROPIN, MAIN
-from ansible_collections.bedplate.metal.plugins.module_utils.core import UNKNOWN, BedplateError, Outcome, Policy, execute
+from ansible_collections.bedplate.metal.plugins.module_utils.core import UNKNOWN, Outcome, Policy, execute
+from ansible_collections.bedplate.metal.plugins.module_utils.errors import BedplateError
 from ansible_collections.bedplate.metal.plugins.modules.container_runtime import build_desired
 from fixtures_node import DISABLES_CRI, installed_runtime, runtime_desired, runtime_host
 from simulated_node import LIMITS, effective

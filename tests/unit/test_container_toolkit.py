@@ -12,7 +12,8 @@ import pytest
 from ansible_collections.bedplate.metal.plugins.module_utils import nvidia_container_toolkit
 from ansible_collections.bedplate.metal.plugins.module_utils.cdi_spec import PATH, SECOND, parse_list, parse_spec, wanted_uuids
 from ansible_collections.bedplate.metal.plugins.module_utils.containerd_config import DROPIN, MAIN, Settings, wanted_files
-from ansible_collections.bedplate.metal.plugins.module_utils.core import BedplateError, Outcome, Policy, execute
+from ansible_collections.bedplate.metal.plugins.module_utils.core import Outcome, Policy, execute
+from ansible_collections.bedplate.metal.plugins.module_utils.errors import BedplateError
 from ansible_collections.bedplate.metal.plugins.module_utils.nvidia_container_toolkit import CONFIG, NvidiaContainerToolkit
 from ansible_collections.bedplate.metal.plugins.module_utils.nvidia_probe import Gpu
 from fixtures_gpu import toolkit_desired, with_driver, with_stale_spec

@@ -8,7 +8,8 @@ import pytest
 from ansible_collections.bedplate.metal.plugins.module_utils import kubeadm
 from ansible_collections.bedplate.metal.plugins.module_utils.control_plane import ControlPlane
 from ansible_collections.bedplate.metal.plugins.module_utils.control_plane_files import AUDIT_POLICY, ENCRYPTION, Files
-from ansible_collections.bedplate.metal.plugins.module_utils.core import BedplateError, Outcome, Policy, execute
+from ansible_collections.bedplate.metal.plugins.module_utils.core import Outcome, Policy, execute
+from ansible_collections.bedplate.metal.plugins.module_utils.errors import BedplateError
 from fixtures_kubeadm import CERTIFICATE_KEY, CLUSTER, HASH, PKI_FILES, TOKEN, bare_host, control_plane_desired, documents
 
 from recorded_host import KilledError, RecordedHost

@@ -4,7 +4,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from ansible_collections.bedplate.metal.plugins.module_utils.core import DRAIN, REBOOT, RESTART_KUBELET, BedplateError
+from ansible_collections.bedplate.metal.plugins.module_utils.core import DRAIN, REBOOT, RESTART_KUBELET
+from ansible_collections.bedplate.metal.plugins.module_utils.errors import BedplateError
 from ansible_collections.bedplate.metal.plugins.module_utils.gpu_sharing import (
     GEOMETRY,
     UNIT_FILE,

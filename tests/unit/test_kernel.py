@@ -2,7 +2,8 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.bedplate.metal.plugins.module_utils.core import BedplateError, Outcome, Policy, execute
+from ansible_collections.bedplate.metal.plugins.module_utils.core import Outcome, Policy, execute
+from ansible_collections.bedplate.metal.plugins.module_utils.errors import BedplateError
 from ansible_collections.bedplate.metal.plugins.module_utils.fstab import MARKER, without_swap
 from ansible_collections.bedplate.metal.plugins.module_utils.kernel import (
     MODULES_FILE,

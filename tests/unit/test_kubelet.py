@@ -8,10 +8,12 @@ from typing import Any
 
 import pytest
 from ansible_collections.bedplate.metal.plugins.module_utils import rollback
-from ansible_collections.bedplate.metal.plugins.module_utils.core import BedplateError, Outcome, Policy, Record, execute
+from ansible_collections.bedplate.metal.plugins.module_utils.core import Outcome, Policy, execute
+from ansible_collections.bedplate.metal.plugins.module_utils.errors import BedplateError
 from ansible_collections.bedplate.metal.plugins.module_utils.host import Result
 from ansible_collections.bedplate.metal.plugins.module_utils.kubelet import FLAGS, UNIT_DROPIN, Desired, Kubelet
 from ansible_collections.bedplate.metal.plugins.module_utils.kubelet_config import DIRECTORY, parse
+from ansible_collections.bedplate.metal.plugins.module_utils.record import Record
 from ansible_collections.bedplate.metal.plugins.modules.kubelet import build_desired
 from fixtures_node import CPU_STATE, STATIC, joined_host, kubelet_desired, kubelet_host, moving_host
 

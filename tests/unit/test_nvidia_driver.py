@@ -4,7 +4,8 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.bedplate.metal.plugins.module_utils.core import REBOOT, UNKNOWN, BedplateError, Policy
+from ansible_collections.bedplate.metal.plugins.module_utils.core import REBOOT, UNKNOWN, Policy
+from ansible_collections.bedplate.metal.plugins.module_utils.errors import BedplateError
 from ansible_collections.bedplate.metal.plugins.module_utils.nvidia_boot import MODULES_FILE, NOUVEAU_FILE
 from ansible_collections.bedplate.metal.plugins.module_utils.nvidia_plan import MODULE
 from ansible_collections.bedplate.metal.plugins.module_utils.nvidia_probe import LOADED

@@ -6,7 +6,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from ansible_collections.bedplate.metal.plugins.module_utils.core import BedplateError, Policy
+from ansible_collections.bedplate.metal.plugins.module_utils.core import Policy
+from ansible_collections.bedplate.metal.plugins.module_utils.errors import BedplateError
 from ansible_collections.bedplate.metal.plugins.module_utils.host import Result
 from ansible_collections.bedplate.metal.plugins.module_utils.packages import UNFINISHED
 from fixtures_gpu import driver_desired, refused, run_driver, with_driver

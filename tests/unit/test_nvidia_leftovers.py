@@ -4,7 +4,8 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.bedplate.metal.plugins.module_utils.core import BedplateError, Policy
+from ansible_collections.bedplate.metal.plugins.module_utils.core import Policy
+from ansible_collections.bedplate.metal.plugins.module_utils.errors import BedplateError
 from ansible_collections.bedplate.metal.plugins.module_utils.nvidia_leftovers import leftovers, observe_installed
 from ansible_collections.bedplate.metal.plugins.module_utils.nvidia_packages import driver_packages
 from ansible_collections.bedplate.metal.plugins.module_utils.packages import PackageState

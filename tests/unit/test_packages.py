@@ -5,8 +5,9 @@ import subprocess
 
 import pytest
 from ansible_collections.bedplate.metal.plugins.module_utils.apt import explain_common, parse_locks
-from ansible_collections.bedplate.metal.plugins.module_utils.core import BedplateError, Change
+from ansible_collections.bedplate.metal.plugins.module_utils.core import Change
 from ansible_collections.bedplate.metal.plugins.module_utils.debian_version import compare_versions
+from ansible_collections.bedplate.metal.plugins.module_utils.errors import BedplateError
 from ansible_collections.bedplate.metal.plugins.module_utils.packages import (
     UNFINISHED,
     observe_packages,

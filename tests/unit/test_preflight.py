@@ -6,7 +6,7 @@ import hashlib
 from dataclasses import replace
 
 import pytest
-from ansible_collections.bedplate.metal.plugins.module_utils.core import Outcome, Policy, Record, execute
+from ansible_collections.bedplate.metal.plugins.module_utils.core import Outcome, Policy, execute
 from ansible_collections.bedplate.metal.plugins.module_utils.kube_state import observe_kube_state
 from ansible_collections.bedplate.metal.plugins.module_utils.network import Address
 from ansible_collections.bedplate.metal.plugins.module_utils.packages import UNFINISHED
@@ -17,6 +17,7 @@ from ansible_collections.bedplate.metal.plugins.module_utils.preflight_facts imp
     parse_default_interfaces,
     public_facts,
 )
+from ansible_collections.bedplate.metal.plugins.module_utils.record import Record
 from fixtures_host import CA, RecordedNetwork, debian, half_configured
 
 from recorded_host import Package, RecordedHost

@@ -5,7 +5,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
-from ansible_collections.bedplate.metal.plugins.module_utils.core import BedplateError, Outcome, Policy, execute
+from ansible_collections.bedplate.metal.plugins.module_utils.core import Outcome, Policy, execute
+from ansible_collections.bedplate.metal.plugins.module_utils.errors import BedplateError
 from ansible_collections.bedplate.metal.plugins.module_utils.host import Result
 from ansible_collections.bedplate.metal.plugins.module_utils.proxy import APT_PROXY, PROFILE, Proxy, exempt
 from ansible_collections.bedplate.metal.plugins.module_utils.repositories import Repositories, RepositoriesDesired

@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 from ansible_collections.bedplate.metal.plugins.module_utils import kubeadm
-from ansible_collections.bedplate.metal.plugins.module_utils.core import BedplateError, Outcome, Policy, execute
+from ansible_collections.bedplate.metal.plugins.module_utils.core import Outcome, Policy, execute
+from ansible_collections.bedplate.metal.plugins.module_utils.errors import BedplateError
 from ansible_collections.bedplate.metal.plugins.module_utils.worker import CLIENT_CERTIFICATE, Worker
 from fixtures_kubeadm import HASH, TOKEN, bare_host, documents, worker_desired
 
