@@ -5,23 +5,18 @@ from __future__ import annotations
 
 import base64
 import json
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from bedplate_lab import debian
-from bedplate_lab.paths import cache
 from bedplate_tools.lab_site import add_hosts, remove_hosts
 
-from ..hosts import LAB, sh
-from ..site import ROOT, Run, Site
+from ..hosts import sh
+from ..site import Run, Site
 
 NAME = "e9"
-CACHE = cache("tests", "ccache-dkms.tar")
-"""What ccache kept of earlier runs: the first one compiles for some minutes, later ones for less than one."""
-ON_HOST = "/var/cache/ccache"
 COMPILE_SECONDS = 2400
 
 
@@ -49,22 +44,11 @@ def bare(scratch: Path) -> Iterator[Site]:
         "kernel_modules": [],
         "kernel_sysctl": {},
         "kernel_swap": "keep",
-        # The compiler before the modules: ccache takes its place by a trigger, which runs once a whole installation is through.
-        "kernel_packages": ["ccache", "gcc"],
-        "compiler_cache": ON_HOST,
+        "kernel_packages": [],
     }
     inventory = scratch / "compile.yml"
     inventory.write_text(json.dumps({"all": {"hosts": {NAME: own}}}), encoding="utf-8")
-    if CACHE.exists():
-        with CACHE.open("rb") as archive:
-            subprocess.run([LAB, "ssh", NAME, "sudo", "tar", "-x", "-C", "/"], cwd=ROOT, stdin=archive, check=True, timeout=120)
     yield Site((inventory,))
-    CACHE.parent.mkdir(parents=True, exist_ok=True)
-    with CACHE.with_suffix(".new").open("wb") as archive:
-        subprocess.run(
-            [LAB, "ssh", NAME, "sudo", "tar", "-c", "-C", "/", ON_HOST[1:]], cwd=ROOT, stdout=archive, check=True, timeout=120
-        )
-    CACHE.with_suffix(".new").replace(CACHE)
     remove_hosts(NAME)
 
 
