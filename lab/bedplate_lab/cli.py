@@ -14,6 +14,8 @@ from bedplate_lab import cache, extra, gpucli, kubectl, ssh, state, summary
 from bedplate_lab.down import down
 from bedplate_lab.errors import LabError
 from bedplate_lab.leftovers import remove_dead
+from bedplate_lab.metal import cli as metalcli
+from bedplate_lab.metal import machines as metal
 from bedplate_lab.podman import Podman
 from bedplate_lab.steps import Steps
 from bedplate_lab.topology import MOST
@@ -68,6 +70,8 @@ def parser() -> argparse.ArgumentParser:
     action.set_defaults(command=_cache_prune)
 
     gpucli.define(add("gpu", gpucli.run, "plug, break and heal the simulated GPUs of a host"))
+
+    metalcli.define(add("metal", metalcli.run, "virtual machines with kernels, disks and a fabric of their own"))
 
     sub = add("host", _none, "add, remove or reboot single hosts")
     actions = sub.add_subparsers(metavar="ACTION", required=True)
@@ -155,11 +159,11 @@ def _status(parsed: argparse.Namespace) -> int:
 
 
 def _ssh(parsed: argparse.Namespace) -> int:
-    host = state.load().host(parsed.host)
+    address = metal.address(parsed.host) or state.load().host(parsed.host).address
     remote = parsed.remote[1:] if parsed.remote[:1] == ["--"] else parsed.remote
     # One word is a shell command, as with ssh itself; several are a command and its arguments.
     line = None if not remote else remote[0] if len(remote) == 1 else shlex.join(remote)
-    return _become(ssh.command(host.address, line, tty=line is not None and _terminal()))
+    return _become(ssh.command(address, line, tty=line is not None and _terminal()))
 
 
 def _kubectl(parsed: argparse.Namespace) -> int:

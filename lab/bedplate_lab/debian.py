@@ -61,9 +61,9 @@ MIRRORED = (
 """Debian packages the depot offers, with all they need beyond the base host image."""
 
 
-def sources() -> str:
-    """The lines of a sources.list for the suite with its updates and security updates."""
-    suites = (f"{MIRROR}/debian {SUITE}", f"{MIRROR}/debian {SUITE}-updates", f"{MIRROR}/debian-security {SUITE}-security")
+def sources(suite: str = SUITE) -> str:
+    """The lines of a sources.list for a suite with its updates and security updates."""
+    suites = (f"{MIRROR}/debian {suite}", f"{MIRROR}/debian {suite}-updates", f"{MIRROR}/debian-security {suite}-security")
     return "".join(f"deb [signed-by={KEYRING}] {suite} main\n" for suite in suites)
 
 
@@ -73,8 +73,9 @@ def root_tar(
     *,
     variant: str,
     options: Sequence[str] = (),
+    suite: str = SUITE,
 ) -> None:
-    """Write a root file system with `packages` to the tar file `target` by mmdebstrap.
+    """Write a root file system of a suite with `packages` to the tar file `target` by mmdebstrap.
 
     `variant` is mmdebstrap's: `minbase` for a system, `extract` for the files of the packages and of what they depend on.
     Raises LabError naming the mirror and what mmdebstrap said.
@@ -82,7 +83,7 @@ def root_tar(
     with new_file(target) as temporary:
         argv = ["mmdebstrap", "--quiet", f"--variant={variant}", f"--include={','.join(packages)}", "--format=tar", *options]
         try:
-            run([*argv, SUITE, str(temporary), "-"], input_text=sources(), env=epoch.ENVIRONMENT)
+            run([*argv, suite, str(temporary), "-"], input_text=sources(suite), env=epoch.ENVIRONMENT)
         except CommandError as error:
             raise LabError(f"no root file system could be made of {MIRROR}; {ADVICE}:\n{error}") from error
 

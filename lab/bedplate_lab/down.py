@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from bedplate_lab import cache as cached
 from bedplate_lab import inventory, network, paths, serve, ssh, state, traces
 from bedplate_lab.errors import LabError
+from bedplate_lab.metal import machines as metal
 from bedplate_lab.podman import Podman
 from bedplate_lab.state import State
 from bedplate_lab.steps import Steps
@@ -26,6 +27,7 @@ def down(steps: Steps, cache: bool = False, podman: Podman | None = None) -> Non
         except LabError as error:
             steps.console.print(f"{error}: going by podman's labels", markup=False)
             record = State()
+        metal.remove()
         if shutil.which("podman") is not None:
             with steps.step("remove hosts and depot") as report:
                 names = sorted(podman.containers())

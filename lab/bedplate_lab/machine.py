@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 import platform
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from bedplate_lab import paths
@@ -55,13 +55,13 @@ def check(os_release: Path = Path("/etc/os-release"), uid: int | None = None) ->
         )
 
 
-def missing(which: Callable[[str], str | None] = shutil.which) -> list[str]:
-    """The Debian packages the machine lacks, sorted."""
+def missing(needs: Mapping[str, tuple[str, ...]] = NEEDS, which: Callable[[str], str | None] = shutil.which) -> list[str]:
+    """The Debian packages of `needs` that the machine lacks, sorted."""
 
     def there(thing: str) -> bool:
         return Path(thing).exists() if thing.startswith("/") else which(thing) is not None
 
-    return sorted(package for package, things in NEEDS.items() if not all(map(there, things)))
+    return sorted(package for package, things in needs.items() if not all(map(there, things)))
 
 
 def install(packages: list[str], report: Report) -> None:

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
@@ -58,9 +58,9 @@ def up(options: Options, steps: Steps, podman: Podman | None = None) -> None:
     summary.show(state.load(), steps, changed=hosts_made)
 
 
-def prepare(steps: Steps, podman: Podman) -> None:
-    """Everything before the first host: the machine's programs and limits, the key, the network."""
-    _programs(steps)
+def prepare(steps: Steps, podman: Podman, also: Mapping[str, tuple[str, ...]] | None = None) -> None:
+    """Everything before the first host: the machine's programs (`also`: more of them, as machine.NEEDS), limits, key, network."""
+    _programs(steps, also)
     with steps.step("check the machine") as report:
         machine.check_podman()
         machine.check_space()
@@ -74,9 +74,9 @@ def prepare(steps: Steps, podman: Podman) -> None:
         network.ensure(podman)
 
 
-def _programs(steps: Steps) -> None:
+def _programs(steps: Steps, also: Mapping[str, tuple[str, ...]] | None = None) -> None:
     machine.check()
-    lacking = machine.missing()
+    lacking = machine.missing({**machine.NEEDS, **(also or {})})
     if lacking:
         with steps.step("install what the machine lacks") as report:
             machine.install(lacking, report)

@@ -13,6 +13,7 @@ description:
   - Counts, for every host and for the controller, executed tasks (module runs on a host), changed and failed ones, and seconds.
   - Collects the C(changes), C(deferred) and C(problems) that the collection's modules return.
   - Prints a short summary at the end of a run, with every deferred change and the command that rolls it out.
+  - Prints the report of M(bedplate.metal.preflight_report) where the run made one.
   - Writes all of it as JSON (format 1, mode 0600) when a path is given.
   - Removes the kubeconfigs that the run kept in memory when it ends.
   - Results of tasks with C(no_log) are counted; nothing of their content is looked at.
@@ -32,7 +33,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -41,6 +42,7 @@ from ansible import context
 from ansible.executor.task_result import CallbackTaskResult
 from ansible.plugins.callback import CallbackBase
 from ansible.plugins.loader import action_loader
+from ansible.utils.color import ANSIBLE_COLOR
 from ansible_collections.bedplate.metal.plugins.plugin_utils.run_report import (
     CONTROLLER,
     Outcome,
@@ -54,6 +56,7 @@ from ansible_collections.bedplate.metal.plugins.plugin_utils.site.problem import
 CONTROL_PLANE, SYSTEM_NODES, GPU_NODES = "control_plane", "system_nodes", "gpu_nodes"
 NO_RUN = frozenset({"meta", "include_tasks", "include_role", "import_tasks", "import_role", "import_playbook", "pause"})
 """Actions of ansible.builtin that run no module although they do not say so through their plugin."""
+PREFLIGHT_REPORT = "bedplate.metal.preflight_report"
 
 
 class CallbackModule(CallbackBase):
@@ -71,6 +74,7 @@ class CallbackModule(CallbackBase):
         self._items: dict[tuple[str, str], Counter[str]] = {}
         self._connects: dict[str, bool] = {}
         self._report = RunReport("")
+        self._preflight: Mapping[str, Any] | None = None
 
     def v2_playbook_on_start(self, playbook: Any) -> None:
         self._started = time.monotonic()
@@ -89,6 +93,8 @@ class CallbackModule(CallbackBase):
 
     def v2_runner_on_ok(self, result: CallbackTaskResult) -> None:
         self._add(result, "ok")
+        if result.task.resolved_action == PREFLIGHT_REPORT:
+            self._preflight = result.result
 
     def v2_runner_on_failed(self, result: CallbackTaskResult, ignore_errors: bool = False) -> None:
         self._add(result, "ignored" if ignore_errors else "failed")
@@ -100,6 +106,7 @@ class CallbackModule(CallbackBase):
         self._add(result, "unreachable")
 
     def v2_playbook_on_stats(self, stats: Any) -> None:
+        self._show_preflight()
         seconds = time.monotonic() - self._started
         lines = self._report.lines(seconds)
         if lines:
@@ -109,6 +116,19 @@ class CallbackModule(CallbackBase):
         path = self.get_option("path")
         if path:
             _write(Path(path), self._report.public(seconds))
+
+    def _show_preflight(self) -> None:
+        if self._preflight is None:
+            return
+        # A run without this report does not pay for the library of its tables.
+        from ansible_collections.bedplate.metal.plugins.plugin_utils.preflight_report.terminal import IN_A_FILE, terminal
+
+        report = json.loads(Path(self._preflight["report"]).read_text(encoding="utf-8"))
+        self._display.banner("PREFLIGHT")
+        width = self._display.columns if sys.stdout.isatty() else IN_A_FILE
+        self._display.display(terminal(report, width=width, colour=ANSIBLE_COLOR))
+        for path in (self._preflight["html"], self._preflight["report"]):
+            self._display.display(f"written: {shown_path(path)}")
 
     def _add(self, result: CallbackTaskResult, outcome: Outcome) -> None:
         host, task, data = result.host.get_name(), result.task, result.result

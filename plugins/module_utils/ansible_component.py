@@ -40,17 +40,19 @@ def run_component(
     build_desired: Callable[[dict[str, Any]], Desired],
     *,
     returns: Callable[[Outcome], dict[str, Any]] | None = None,
+    stops: Callable[[], bool] = lambda: True,
     host: Host | None = None,
 ) -> NoReturn:
     """Run a component as the module's ``main`` and exit.
 
     argument_spec: the component's own options; ``in_service`` and ``allow`` are added. build_desired: makes the desired state
-    from the parameters and raises :class:`BedplateError` or ValueError for what the argument spec cannot refuse. returns: extra
-    results made from the outcome. host: stands in for the machine in tests.
+    from the parameters (and ``allow``) and raises :class:`BedplateError` or ValueError for what the argument spec cannot refuse.
+    returns: extra results made from the outcome. stops: whether problems fail the module; a report only lists them.
+    host: stands in for the machine in tests.
     """
     module = AnsibleModule(argument_spec={**argument_spec, **COMMON_OPTIONS}, supports_check_mode=True)
     parameters = dict(module.params)
-    policy = Policy(module.check_mode, parameters.pop("in_service"), frozenset(parameters.pop("allow")))
+    policy = Policy(module.check_mode, parameters.pop("in_service"), frozenset(parameters["allow"]))
     try:
         outcome = execute(component, host or LocalHost(), build_desired(parameters), policy)
     except (BedplateError, ValueError) as error:
@@ -58,10 +60,11 @@ def run_component(
     except OSError as error:
         module.fail_json(msg=f"{component.name}: {os_error_message(error)}", changes=[], deferred=[], problems=[])
     results = outcome_results(component, outcome, policy.in_service)
-    for problem in outcome.problems:
+    stopping = outcome.problems if stops() else []
+    for problem in stopping:
         if problem.severity == "warning":
             module.warn(str(problem))
-    errors = [p for p in outcome.problems if p.severity == "error"]
+    errors = [p for p in stopping if p.severity == "error"]
     if errors:
         module.fail_json(msg=problems_message(component.name, errors), problems=results["problems"])
     if returns is not None:

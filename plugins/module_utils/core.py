@@ -23,6 +23,8 @@ UNKNOWN = "(unknown until an earlier change is applied)"
 DRAIN = "drain"
 REBOOT = "reboot"
 RESTART_KUBELET = "restart:kubelet"
+HARMLESS = frozenset({RESTART_KUBELET, "restart:chrony", "restart:systemd-journald"})
+"""Restarts that no pod notices."""
 
 
 class Operation(Protocol):
@@ -114,9 +116,9 @@ class Policy:
     def permits(self, change: Change) -> bool:
         """Tell whether the change may be applied now.
 
-        In service only ``restart:kubelet`` is harmless (pods keep running); a reboot needs its flag, and a node without work.
+        In service only :data:`HARMLESS` restarts go without (pods keep running); a reboot needs its flag and a node without work.
         """
-        needing_flag = {e for e in change.effects if e == REBOOT or (self.in_service and e != RESTART_KUBELET)}
+        needing_flag = {e for e in change.effects if e == REBOOT or (self.in_service and e not in HARMLESS)}
         return needing_flag <= self.allow - ({REBOOT} if self.in_service else set())
 
 
@@ -170,9 +172,13 @@ class Component(ABC, Generic[Desired, Observed]):
         restart_service(host, service)
 
 
-def restart_service(host: Host, service: str) -> None:
-    """Restart a systemd service; raise :class:`BedplateError` with the journal's last lines if it is not active afterwards."""
-    host.run(["systemctl", "daemon-reload"])
+def restart_service(host: Host, service: str, reload: bool = True) -> None:
+    """Restart a systemd service; raise :class:`BedplateError` with the journal's last lines if it is not active afterwards.
+
+    reload: read units again first, which takes GPUs away from running containers on some set-ups.
+    """
+    if reload:
+        host.run(["systemctl", "daemon-reload"])
     result = host.run(["systemctl", "restart", service], timeout_seconds=120)
     state = host.run(["systemctl", "is-active", service]).out.strip()
     if not result.ok or state not in ("active", "activating"):

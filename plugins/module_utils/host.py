@@ -43,6 +43,9 @@ class Host(Protocol):
     def read(self, path: str) -> Optional[str]:
         """Return a file's text, or None when there is no such file."""
 
+    def read_bytes(self, path: str, size: int) -> Optional[bytes]:
+        """Return the first bytes of a file that is no text, or None when there is no such file."""
+
     def mode(self, path: str) -> Optional[int]:
         """Return a file's permission bits (e.g. 0o600), or None when there is no such file."""
 
@@ -76,6 +79,14 @@ class LocalHost:
         try:
             with open(path, encoding="utf-8", errors="replace") as file:
                 return file.read()
+        except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
+            return None
+
+    def read_bytes(self, path: str, size: int) -> Optional[bytes]:
+        """See :meth:`Host.read_bytes`."""
+        try:
+            with open(path, "rb") as file:
+                return file.read(size)
         except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
             return None
 

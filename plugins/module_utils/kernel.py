@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The operating system below Kubernetes: base packages, kernel modules, sysctls, swap, limits, held-back automatic upgrades."""
+"""The operating system below Kubernetes: the kernel and how it boots, modules, sysctls, swap, limits, clock, held-back upgrades.
+
+Its subjects are the files kernel_*.py beside this one.
+"""
 
 from __future__ import annotations
 
@@ -9,9 +12,13 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from .apt import DEFAULT_LOCK_TIMEOUT_SECONDS
-from .core import Change, Component, Plan, Problem
+from .core import Change, Component, Plan, Problem, restart_service
 from .fstab import FSTAB, swap_devices, without_swap
 from .host import Host
+from .kernel_blacklist import Blacklist, observe_blacklist, plan_blacklist
+from .kernel_command_line import CommandLine, observe_command_line, plan_command_line
+from .kernel_image import Image, ImageDesired, next_headers, observe_image, plan_image, wanted_image_packages
+from .kernel_reboot import observe_required, plan_required
 from .kernel_state import (
     ZRAM_CONFIGURATION,
     ZRAM_DISABLED,
@@ -25,6 +32,9 @@ from .kernel_state import (
     parse_swaps,
     sysctl_path,
 )
+from .kernel_time import PACKAGE as CHRONY
+from .kernel_time import Clock, observe_clock, plan_clock
+from .kernel_tuning import ACS_PACKAGE, Tuning, TuningDesired, observe_tuning, plan_tuning
 from .operations import RemoveFile, RunCommand, WriteFile, file_change
 from .packages import PackageState, observe_packages, plan_packages
 from .preflight_facts import parse_memory
@@ -35,14 +45,17 @@ SYSCTL_FILE = "/etc/sysctl.d/99-zz-bedplate.conf"
 LIMITS_FILE = "/etc/security/limits.d/90-bedplate.conf"
 UNATTENDED_FILE = "/etc/apt/apt.conf.d/90bedplate-unattended"
 NEEDRESTART_FILE = "/etc/needrestart/conf.d/90-bedplate.conf"
-OUR_FILES = (MODULES_FILE, SYSCTL_FILE, LIMITS_FILE, UNATTENDED_FILE, NEEDRESTART_FILE)
+JOURNAL_FILE = "/etc/systemd/journald.conf.d/90-bedplate.conf"
+OUR_FILES = (MODULES_FILE, SYSCTL_FILE, LIMITS_FILE, UNATTENDED_FILE, NEEDRESTART_FILE, JOURNAL_FILE)
 HEADER = "# Written by Bedplate; changes are overwritten.\n"
 
 
 @dataclass(frozen=True)
 class KernelDesired:
     """modules to load now and at boot; sysctl key to value; swap ``off`` or ``keep``; limits item to value (limits.conf(5));
-    hold_unattended: package name patterns that automatic upgrades and automatic restarts leave alone; packages to have installed.
+    hold_unattended: package name patterns that automatic upgrades and automatic restarts leave alone; packages to have installed;
+    command_line: parameters; blacklist: modules kept away; time_servers: of chrony, () leaves the clock to others;
+    journal_max_size: of journald.conf(5), "" leaves it.
     """
 
     modules: tuple[str, ...] = ()
@@ -51,12 +64,26 @@ class KernelDesired:
     limits: Mapping[str, str] = field(default_factory=dict)
     hold_unattended: tuple[str, ...] = ()
     packages: tuple[str, ...] = ()
+    image: ImageDesired = field(default_factory=ImageDesired)
+    command_line: tuple[str, ...] = ()
+    blacklist: tuple[str, ...] = ()
+    tuning: TuningDesired = field(default_factory=TuningDesired)
+    time_servers: tuple[str, ...] = ()
+    journal_max_size: str = ""
     lock_timeout_seconds: int = DEFAULT_LOCK_TIMEOUT_SECONDS
+
+    @property
+    def all_packages(self) -> tuple[str, ...]:
+        """Return the packages wanted in whatever version."""
+        own = [*([CHRONY] if self.time_servers else []), *([ACS_PACKAGE] if self.tuning.acs_off else [])]
+        return tuple(dict.fromkeys([*self.packages, *own]))
 
 
 @dataclass(frozen=True)
 class KernelObserved:
-    """What is there now. modprobe: whether kmod is installed; sysctl: current values, None for an absent key."""
+    """What is there now. modprobe: whether kmod is installed; sysctl: current values, None for an absent key; required: packages
+    that ask for a reboot, None for none.
+    """
 
     files: Mapping[str, str]
     loaded: frozenset[str] = frozenset()
@@ -67,18 +94,27 @@ class KernelObserved:
     swap_sources: SwapSources = field(default_factory=SwapSources)
     available_bytes: int = 0
     packages: Mapping[str, PackageState] = field(default_factory=dict)
+    image: Image = field(default_factory=Image)
+    command_line: CommandLine = field(default_factory=CommandLine)
+    blacklist: Blacklist = field(default_factory=Blacklist)
+    tuning: Tuning = field(default_factory=Tuning)
+    clock: Clock = field(default_factory=Clock)
+    required: str | None = None
 
 
 class Kernel(Component[KernelDesired, KernelObserved]):
-    """Everything applies at once without disturbing a pod; nothing here needs a restart or reboot."""
+    """What applies at once disturbs no pod; what a boot decides is applied only where a reboot is allowed."""
 
     name: ClassVar[str] = "kernel"
 
     def observe(self, host: Host, desired: KernelDesired) -> KernelObserved:
-        """Read files under /etc, /proc and /sys; one dpkg-query where packages are wanted."""
+        """Read files under /etc, /proc, /sys and /boot; a dpkg-query or two where packages are wanted."""
         release = (host.read("/proc/sys/kernel/osrelease") or "").strip()
         builtin = host.read(f"/lib/modules/{release}/modules.builtin") or ""
         values = {key: host.read(sysctl_path(key)) for key in desired.sysctl}
+        image = observe_image(host, desired.image)
+        headers = next_headers(image, desired.image)
+        packages = [*desired.all_packages, *wanted_image_packages(image, desired.image), *([headers] if headers else [])]
         return KernelObserved(
             files={p: t for p in OUR_FILES if (t := host.read(p)) is not None},
             loaded=frozenset(m for m in desired.modules if module_loaded(host, m, builtin)),
@@ -88,23 +124,44 @@ class Kernel(Component[KernelDesired, KernelObserved]):
             fstab=host.read(FSTAB),
             swap_sources=observe_swap_sources(host),
             available_bytes=parse_memory(host.read("/proc/meminfo") or "", "MemAvailable"),
-            packages=observe_packages(host, desired.packages),
+            packages=observe_packages(host, packages),
+            image=image,
+            command_line=observe_command_line(host),
+            blacklist=observe_blacklist(host, desired.blacklist),
+            tuning=observe_tuning(host, desired.tuning),
+            clock=observe_clock(host, desired.time_servers),
+            required=observe_required(host),
         )
 
     def plan(self, observed: KernelObserved, desired: KernelDesired) -> Plan:
-        """Packages first (they may bring modprobe), then modules, what makes them last, sysctls that need them, swap."""
+        """Packages first (they may bring modprobe), then modules, what makes them last, sysctls that need them, swap, the rest of
+        what applies at once, and last what the next boot decides.
+        """
         changes = plan_packages(
-            observed.packages, dict.fromkeys(desired.packages), lock_timeout_seconds=desired.lock_timeout_seconds
+            observed.packages, dict.fromkeys(desired.all_packages), lock_timeout_seconds=desired.lock_timeout_seconds
         )
+        installing = {c.what.removeprefix("package ") for c in changes}
         modules, problems = plan_modules(observed, desired)
         changes += modules
         changes += plan_files(observed, desired)
         changes += plan_sysctl(observed, desired)
-        if desired.swap == "off":
-            swap_changes, swap_problems = plan_swap(observed)
-            changes += swap_changes
-            problems += swap_problems
+        parts = [
+            plan_swap(observed) if desired.swap == "off" else ([], []),
+            plan_tuning(observed.tuning, desired.tuning, ACS_PACKAGE in installing),
+            (plan_clock(observed.clock, desired.time_servers, CHRONY in installing), []),
+            plan_image(observed.image, observed.packages, desired.image),
+            plan_blacklist(observed.blacklist, desired.blacklist),
+            plan_command_line(observed.command_line, desired.command_line),
+            (plan_required(observed.required), []),
+        ]
+        for part, found in parts:
+            changes += part
+            problems += found
         return Plan(changes, problems)
+
+    def effect(self, host: Host, effect: str, desired: KernelDesired) -> None:
+        """Restart a service without reading units again: nothing here makes one that runs."""
+        restart_service(host, effect.partition(":")[2], reload=False)
 
 
 def plan_modules(observed: KernelObserved, desired: KernelDesired) -> tuple[list[Change], list[Problem]]:
@@ -133,15 +190,23 @@ def wanted_files(desired: KernelDesired) -> dict[str, str]:
         files[UNATTENDED_FILE] = f"// {HEADER[2:]}Unattended-Upgrade::Package-Blacklist {{\n{patterns}}};\n"
         overrides = "".join(f"$nrconf{{override_rc}}{{qr(^{p})}} = 0;\n" for p in desired.hold_unattended)
         files[NEEDRESTART_FILE] = HEADER + overrides
+    if desired.journal_max_size:
+        files[JOURNAL_FILE] = f"{HEADER}[Journal]\nSystemMaxUse={desired.journal_max_size}\n"
     return files
 
 
 def plan_files(observed: KernelObserved, desired: KernelDesired) -> list[Change]:
     """Write what is wanted, remove our files that are not."""
     wanted = wanted_files(desired)
-    changes = [c for path, text in wanted.items() for c in file_change(path, observed.files.get(path), text)]
+    effects = {JOURNAL_FILE: frozenset({"restart:systemd-journald"})}
+    changes = [
+        change
+        for path, text in wanted.items()
+        for change in file_change(path, observed.files.get(path), text, effects=effects.get(path, frozenset()))
+    ]
     gone = [p for p in observed.files if p not in wanted]
-    return changes + [Change(f"file {p}", observed.files[p], None, operation=RemoveFile(p)) for p in gone]
+    removed = [Change(f"file {p}", observed.files[p], None, effects.get(p, frozenset()), RemoveFile(p)) for p in gone]
+    return changes + removed
 
 
 def plan_sysctl(observed: KernelObserved, desired: KernelDesired) -> list[Change]:

@@ -129,7 +129,7 @@ ZRAM_DISABLED = "# An empty configuration disables the generator (zram-generator
 def observe_swap_sources(host: Host) -> SwapSources:
     """Look for everything but fstab that activates swap at boot."""
     own = [path.rpartition("/")[2] for path in host.glob(SWAP_UNITS) if (host.read(path) or "").strip()]
-    wants = {p.rpartition("/")[2] for p in host.glob("/etc/systemd/system/*.wants/*")}
+    wants = {p.rpartition("/")[2] for kind in ("wants", "requires") for p in host.glob(f"/etc/systemd/system/*.{kind}/*")}
     found = [path.rpartition("/")[2] for path in host.glob(DISCOVERED_UNITS)]
     return SwapSources(
         units=tuple(sorted(u for u in own if u in wants)),

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import platform
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar, Optional
 
 from .apt import apt_get, wait_for_locks
 from .core import Change, Component, Plan
@@ -26,6 +26,9 @@ from .preflight_facts import (
     parse_os_release,
 )
 
+if TYPE_CHECKING:
+    from .hardware import Hardware
+
 
 class Preflight(Component[PreflightDesired, PreflightObserved]):
     """Reports problems; its only change finishes a package transaction of this project that was killed."""
@@ -38,7 +41,7 @@ class Preflight(Component[PreflightDesired, PreflightObserved]):
     def observe(self, host: Host, desired: PreflightDesired) -> PreflightObserved:
         """Look once; waits for package locks (bounded) first, because what dpkg says meanwhile is not its final word."""
         locks = wait_for_locks(host, desired.apt_lock_timeout_seconds, self.network.sleep, self.network.monotonic)
-        all_packages = host.run(["dpkg-query", "-W", "-f", "${Package}\\t${Version}\\t${Status}\\n"])
+        packages = parse_packages(host.run(["dpkg-query", "-W", "-f", "${Package}\\t${Version}\\t${Status}\\n"]).out)
         services = host.run(["systemctl", "is-active", *TIME_SERVICES]).out.split()
         kernel = (host.read("/proc/sys/kernel/osrelease") or "").strip()
         return PreflightObserved(
@@ -58,17 +61,25 @@ class Preflight(Component[PreflightDesired, PreflightObserved]):
             time_services=tuple(n for n, state in zip(TIME_SERVICES, services) if state == "active"),
             synchronized=None if desired.time_servers else self._synchronized(host),
             locks=tuple(locks),
-            broken_packages={n: s for n, s in parse_packages(all_packages.out).items() if s.broken},
+            broken_packages={n: s for n, s in packages.items() if s.broken},
+            held_packages=tuple(sorted(n for n, s in packages.items() if s.held)),
             dpkg_interrupted=bool(host.glob("/var/lib/dpkg/updates/[0-9]*")),
             unfinished_transaction=host.exists(UNFINISHED),
             unreachable=self.network.unreachable(list(desired.depot_uris)),
             listening_ports=parse_listening(f"{host.read('/proc/net/tcp') or ''}\n{host.read('/proc/net/tcp6') or ''}"),
             kubelet=observe_kube_state(host, desired.kind),
+            hardware=self._hardware(host) if desired.report else None,
         )
 
     def plan(self, observed: PreflightObserved, desired: PreflightDesired) -> Plan:
         """Return every problem at once."""
         return Plan(repairs(observed), check_host(observed, desired))
+
+    @staticmethod
+    def _hardware(host: Host) -> Optional[Hardware]:
+        from .hardware import observe_hardware  # only the report pays for it
+
+        return observe_hardware(host)
 
     @staticmethod
     def _synchronized(host: Host) -> bool | None:

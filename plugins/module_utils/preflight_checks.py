@@ -146,8 +146,11 @@ def check_clock(observed: PreflightObserved, desired: PreflightDesired) -> list[
         step = "wait for the time service to synchronize, or check its sources"
         problems.append(Problem("clock", "a time service that is not synchronized", "a synchronized clock", step))
     if desired.time_service_required and not observed.time_services:
-        step = "install one, e.g. apt-get install chrony, or set time.service_required: false where the clock is kept otherwise"
-        problems.append(Problem("time service", "none active", "one of " + ", ".join(TIME_SERVICES), step))
+        step = "give time.servers in the site data, or set time.service_required: false where the clock is kept otherwise"
+        if desired.time_servers:  # the role kernel brings chrony; the offset has been judged above
+            step = "nothing, where the role kernel follows: it installs chrony"
+        severity = "warning" if desired.time_servers else "error"
+        problems.append(Problem("time service", "none active", "one of " + ", ".join(TIME_SERVICES), step, severity))
     return problems
 
 

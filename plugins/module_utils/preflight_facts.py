@@ -5,12 +5,15 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any, Optional
 
 from .apt import HeldLock
 from .kube_state import KubeState
 from .network import Address
 from .packages import PackageState
+
+if TYPE_CHECKING:
+    from .hardware import Hardware
 
 TIME_SERVICES = ("systemd-timesyncd", "chrony", "chronyd", "ntp", "ntpsec", "ntpd", "openntpd")
 DISK_PATHS = ("/", "/var/lib", "/var/cache/apt")
@@ -22,7 +25,8 @@ LISTENING = "0A"
 class PreflightDesired:
     """What a host must offer. Sizes in bytes, times in seconds; ``node_ip`` None: find the only candidate.
 
-    time_servers: ``host[:port]`` each. distributions: ``ID-VERSION_ID`` of os-release, lower case.
+    time_servers: ``host[:port]`` each. distributions: ``ID-VERSION_ID`` of os-release, lower case. report: look at the hardware
+    too.
     """
 
     kind: str = "worker"
@@ -38,6 +42,7 @@ class PreflightDesired:
     apt_lock_timeout_seconds: float = 300
     depot_uris: tuple[str, ...] = ()
     kubernetes_ports_free: bool = True
+    report: bool = False
 
 
 @dataclass(frozen=True)
@@ -68,11 +73,13 @@ class PreflightObserved:
     synchronized: bool | None = None
     locks: tuple[HeldLock, ...] = ()
     broken_packages: dict[str, PackageState] = field(default_factory=dict)
+    held_packages: tuple[str, ...] = ()
     dpkg_interrupted: bool = False
     unfinished_transaction: bool = False
     unreachable: dict[str, str] = field(default_factory=dict)
     listening_ports: tuple[int, ...] = ()
     kubelet: KubeState = field(default_factory=lambda: KubeState("none", None, None, False, False, {}))
+    hardware: Optional[Hardware] = None
 
 
 def parse_os_release(text: str) -> str:
@@ -119,9 +126,9 @@ def parse_listening(text: str) -> tuple[int, ...]:
 
 
 def public_facts(observed: PreflightObserved, node_ip: str | None) -> dict[str, Any]:
-    """Return what later steps and reports use, as JSON types: ``bedplate_observed``."""
+    """Return what later steps and reports use, as JSON types: ``bedplate_observed``; hardware only where it was asked for."""
     offsets = [o for o in observed.offsets.values() if isinstance(o, float)]
-    return {
+    facts = {
         "distribution": observed.distribution,
         "architecture": observed.architecture,
         "kernel": observed.kernel,
@@ -134,5 +141,7 @@ def public_facts(observed: PreflightObserved, node_ip: str | None) -> dict[str, 
         "node_ip": node_ip,
         "clock_offset_seconds": round(sorted(offsets)[len(offsets) // 2], 3) if offsets else None,
         "time_services": list(observed.time_services),
+        "held_packages": list(observed.held_packages),
         "kubelet": observed.kubelet.public(),
     }
+    return {**facts, "hardware": observed.hardware.public()} if observed.hardware else facts

@@ -99,6 +99,12 @@ options:
     description: Whether a host without Kubernetes state must have Kubernetes' ports free.
     type: bool
     default: true
+  report:
+    description:
+      - Look at the hardware as well (C(observed.hardware)), for the report of M(bedplate.metal.preflight_report).
+      - No finding fails the task then, not even a host that cannot be reached; C(refused) says why there is nothing observed.
+    type: bool
+    default: false
 extends_documentation_fragment:
   - bedplate.metal.component
 author: The Bedplate authors
@@ -118,9 +124,15 @@ RETURN = r"""
 observed:
   description:
     - "What was found: distribution, architecture, kernel, python, memory_bytes, disk_free_bytes (by path), cgroup_version,
-      addresses, default_interfaces, node_ip (declared or the only candidate), clock_offset_seconds, time_services, kubelet."
+      addresses, default_interfaces, node_ip (declared or the only candidate), clock_offset_seconds, time_services, held_packages,
+      kubelet."
     - "C(kubelet) has state (none, partial, complete), ca_sha256 (of the CA's DER form), server, ours, control_plane, phases."
-  returned: when nothing stops the host
+    - "With O(report) also C(hardware): machine, gpus, nvswitches, nics, affinity, acs, disks."
+  returned: when nothing stops the host; with O(report) whenever it could be looked at
+  type: dict
+refused:
+  description: Why the host could not be looked at; C(state) is C(unreachable) or C(failed), C(message) names the next step.
+  returned: with O(report), when it could not
   type: dict
 problems:
   description: Problems with keys what, found, wanted, next_step, severity.
@@ -181,6 +193,7 @@ ARGUMENT_SPEC: dict[str, Any] = {
     "apt_lock_timeout_seconds": {"type": "int", "default": 300},
     "depot_uris": {"type": "list", "elements": "str", "default": []},
     "kubernetes_ports_free": {"type": "bool", "default": True},
+    "report": {"type": "bool", "default": False},
 }
 
 
@@ -211,6 +224,7 @@ def build_desired(parameters: dict[str, Any]) -> PreflightDesired:
         apt_lock_timeout_seconds=parameters["apt_lock_timeout_seconds"],
         depot_uris=tuple(parameters["depot_uris"]),
         kubernetes_ports_free=parameters["kubernetes_ports_free"],
+        report=parameters["report"],
     )
 
 
@@ -225,7 +239,7 @@ def main() -> None:
     def returns(outcome: Outcome) -> dict[str, Any]:
         return {"observed": public_facts(outcome.observed, node_ip(outcome.observed, desired[0]))}
 
-    run_component(Preflight(), ARGUMENT_SPEC, build, returns=returns)
+    run_component(Preflight(), ARGUMENT_SPEC, build, returns=returns, stops=lambda: not desired[0].report)
 
 
 if __name__ == "__main__":

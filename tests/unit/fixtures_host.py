@@ -110,6 +110,7 @@ def kernel_desired() -> KernelDesired:
         limits={"memlock": "unlimited"},
         hold_unattended=("kube", "containerd"),
         packages=("conntrack",),
+        journal_max_size="2G",
     )
 
 

@@ -102,6 +102,10 @@ class RecordedHost:
     def read(self, path: str) -> str | None:
         return self.files.get(path)
 
+    def read_bytes(self, path: str, size: int) -> bytes | None:
+        text = self.read(path)  # a recorded file of bytes has a character for each
+        return None if text is None else text.encode("latin-1")[:size]
+
     def mode(self, path: str) -> int | None:
         return self.modes.get(path, 0o644) if path in self.files else None
 

@@ -15,7 +15,7 @@ from ansible_collections.bedplate.metal.plugins.module_utils.kernel import (
     KernelDesired,
 )
 from ansible_collections.bedplate.metal.plugins.module_utils.kernel_state import normal, parse_swaps, sysctl_path
-from ansible_collections.bedplate.metal.plugins.modules.kernel import build_desired
+from ansible_collections.bedplate.metal.plugins.modules.kernel import ARGUMENT_SPEC, build_desired
 from fixtures_host import BRIDGE, FORWARD, FSTAB, debian, kernel_desired, kernel_host, swapping
 
 from recorded_host import RecordedHost
@@ -164,6 +164,8 @@ class TestFiles:
             run(host, KernelDesired(modules=("overlay",)))
 
     def test_names_that_would_break_a_file_are_refused(self) -> None:
-        empty: dict[str, object] = {"sysctl": {}, "limits": {}, "hold_unattended": [], "packages": [], "swap": "off"}
+        empty = {name: option["default"] for name, option in ARGUMENT_SPEC.items()}
         with pytest.raises(ValueError, match=r"kernel\.modules 'a b'"):
-            build_desired({**empty, "modules": ["a b"], "lock_timeout_seconds": 0})
+            build_desired({**empty, "modules": ["a b"]})
+        with pytest.raises(ValueError, match=r"kernel\.command_line 'root=/dev/sda1'"):
+            build_desired({**empty, "command_line": ["root=/dev/sda1"]})

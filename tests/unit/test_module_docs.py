@@ -49,3 +49,9 @@ def test_documented_options_are_those_the_module_takes(name: str) -> None:
 
 def test_every_component_module_is_looked_at() -> None:
     assert {"container_runtime", "control_plane", "kernel", "kubelet", "preflight", "repositories", "worker"} <= set(MODULES)
+
+
+def test_no_module_imports_another() -> None:
+    """Ansible sends plugins/module_utils along with a module, and nothing of plugins/modules."""
+    modules = Path(__file__).resolve().parents[2] / "plugins" / "modules"
+    assert not [p.name for p in modules.glob("*.py") if f"{COLLECTION}.modules" in p.read_text(encoding="utf-8")]

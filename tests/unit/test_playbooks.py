@@ -42,8 +42,10 @@ def test_site_reboots_after_the_host_components_and_before_the_host_joins() -> N
 
 
 def test_a_reboot_is_followed_by_the_host_components_once() -> None:
-    reboot, again = load("tasks/reboot.yml")
-    assert "ansible.builtin.reboot" in reboot and includes(again, "host_components.yml")
+    reboot, again, enough = load("tasks/reboot.yml")
+    assert "ansible.builtin.reboot" in reboot["block"][0] and includes(again, "host_components.yml")
+    assert "console" in reboot["rescue"][0]["ansible.builtin.fail"]["msg"], "says where to look at a host that stays away"
+    assert "a second time" in " ".join(enough["ansible.builtin.fail"]["msg"].split()) and "reboot_reasons" in enough["when"]
     assert not [task for task in load("tasks/host_components.yml") if "ansible.builtin.import_role" not in task], "no loop"
 
 

@@ -153,7 +153,11 @@ class TestClock:
         host = debian()
         host.services.clear()
         outcome = run(host, self.desired, RecordedNetwork(clocks={"time.example": 0.1}))
-        assert whats(outcome) == ["time service"]
+        assert [(p.what, p.severity) for p in outcome.problems] == [("time service", "warning")], "the role kernel brings one"
+        outcome = run(host, replace(self.desired, time_servers=()))
+        assert [(p.what, p.severity) for p in outcome.problems] == [("time service", "error")]
+        outcome = run(host, self.desired, RecordedNetwork(clocks={"time.example": 3600.0}))
+        assert [(p.what, p.severity) for p in outcome.problems] == [("clock", "error"), ("time service", "warning")]
         assert not run(
             host, replace(self.desired, time_service_required=False), RecordedNetwork(clocks={"time.example": 0.1})
         ).problems

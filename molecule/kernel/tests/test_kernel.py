@@ -33,3 +33,17 @@ def test_no_swap_now_and_none_in_fstab(host: Host) -> None:
 def test_unattended_upgrades_leave_the_cluster_alone(host: Host) -> None:
     configuration = host.check_output("apt-config dump Unattended-Upgrade::Package-Blacklist")
     assert "kube" in configuration and "containerd" in configuration
+
+
+def test_a_module_is_kept_away(host: Host) -> None:
+    assert "blacklist pcspkr" in host.file("/etc/modprobe.d/90-bedplate.conf").content_string.splitlines()
+
+
+def test_the_journal_is_bounded_and_still_written(host: Host) -> None:
+    assert "SystemMaxUse=512M" in host.check_output("systemd-analyze cat-config systemd/journald.conf").splitlines()
+    assert host.service("systemd-journald").is_running
+
+
+def test_a_host_in_a_container_has_neither_grub_nor_a_time_service_of_its_own(host: Host) -> None:
+    assert not host.file("/etc/default/grub.d/90-bedplate.cfg").exists
+    assert not host.package("chrony").is_installed

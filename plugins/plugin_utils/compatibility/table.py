@@ -50,13 +50,14 @@ class MigProfile:
 
 @dataclass(frozen=True)
 class Accelerator:
-    """A GPU model. first_branch, last_branch: driver branches that support its architecture.
+    """A GPU model. products: names NVML gives it. first_branch, last_branch: driver branches that support its architecture.
 
     modules: kinds of kernel modules that can drive it, the preferred first. mig: profiles by name, none where there are none.
     """
 
     name: str
     architecture: str
+    products: tuple[str, ...]
     first_branch: int
     last_branch: int | None
     modules: tuple[str, ...]
@@ -182,6 +183,7 @@ def _accelerator(name: str, row: Mapping[str, Any], models: Mapping[str, Any]) -
     return Accelerator(
         name=name,
         architecture=row["architecture"],
+        products=tuple(row["products"]),
         first_branch=architecture["first_branch"],
         last_branch=architecture.get("last_branch"),
         modules=tuple(architecture["modules"]),

@@ -156,7 +156,7 @@ def _packages(found: Gathered, pool: Pool, table: Table) -> None:
                 distribution,
                 spec.driver.version,
                 resolved_modules(spec.driver.modules, model),
-                fabric=has_switches(spec, model),
+                fabric=has_switches(spec.topology, spec.gpus_per_node, model),
                 nvlsm=needs_subnet_manager(model),
                 source=spec.driver.source,
                 build=spec.driver.build,

@@ -8,15 +8,17 @@ from typing import Any
 
 from ansible_collections.bedplate.metal.plugins.module_utils.kubelet_fields import FIELDS as KUBELET_FIELDS
 
+from .check_fabric import check_fabric
 from .check_gpu import check_gpu
 from .check_network import check_network
+from .check_nvme import check_nvme
 from .gather import CONTROL_PLANE, GPU_NODES, Gathered
 from .inventory import BUILT_IN_GROUPS
 from .kube_proxy_fields import FIELDS as KUBE_PROXY_FIELDS
 from .kubelet_config import eviction_memory
 from .misplaced import check_places
 from .model import NOT_USED_YET
-from .model_pool import RDMA_FABRICS
+from .model_fabric import RDMA_FABRICS
 from .problem import ERROR, WARNING, Place, SiteProblem, suggestion
 from .types import RFC_1123_RULE, address_or_none, is_dns_label, is_dns_name
 from .versions import Versions
@@ -37,7 +39,9 @@ def check_site(found: Gathered, versions: Versions, purpose: str = CREATE) -> No
     check_network(found)
     _component_fields(found)
     _pools(found)
+    check_fabric(found)
     check_gpu(found)
+    check_nvme(found)
     _direct_members(found)
     _references(found)
     _not_used_yet(found)

@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The command ``scripts/bedplate``: validate a site without a playbook, print the compatibility table, write the schema."""
+"""The command ``scripts/bedplate``: validate a site without a playbook, print the compatibility table or a report, write the
+schema."""
 
 from __future__ import annotations
 
 import argparse
 import json
+import shutil
 import sys
 from collections.abc import Mapping, Sequence
 from functools import cache
@@ -20,6 +22,9 @@ from ansible.utils.collection_loader import AnsibleCollectionConfig
 from ansible.vars.manager import VariableManager
 from ansible_collections.bedplate.metal.plugins.plugin_utils.compatibility.show import as_json, as_text
 from ansible_collections.bedplate.metal.plugins.plugin_utils.compatibility.table import load_table
+from ansible_collections.bedplate.metal.plugins.plugin_utils.preflight_report.document import FORMAT
+from ansible_collections.bedplate.metal.plugins.plugin_utils.preflight_report.row import DIFFERS
+from ansible_collections.bedplate.metal.plugins.plugin_utils.preflight_report.terminal import IN_A_FILE, terminal
 
 from .check_gpu import facts_of
 from .checks import CREATE, PURPOSES
@@ -59,7 +64,7 @@ def inventory_resolver(sources: Sequence[str], vault_password_file: str | None =
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; 0: fine, 1: findings, 2: wrong use."""
     options = _parser().parse_args(arguments)
-    return {"validate": _validate, "compat": _compat, "schema": _schema}[options.command](options)
+    return {"validate": _validate, "compat": _compat, "report": _report, "schema": _schema}[options.command](options)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -74,6 +79,9 @@ def _parser() -> argparse.ArgumentParser:
     compat.add_argument("-i", "--inventory", action="append", default=[], metavar="PATH", help="inventory file or directory")
     compat.add_argument("--vault-password-file", metavar="FILE", help="password of encrypted values")
     compat.add_argument("--json", action="store_true", help="print it as JSON")
+    report = commands.add_parser("report", help="print a report of playbooks/preflight.yml again; contacts no host")
+    report.add_argument("file", nargs="?", default="reports/preflight.json", help="the JSON file (default: %(default)s)")
+    report.add_argument("--all", action="store_true", help="print what is ok, too")
     write = commands.add_parser("schema", help="print the JSON schema of the site's data")
     write.add_argument("--write", action="store_true", help="write docs/site.schema.json and the reference in docs/site-data.md")
     return parser
@@ -109,6 +117,19 @@ def _compat(options: argparse.Namespace) -> int:
     for problem in errors:
         print(problem, file=sys.stderr)
     return 1 if errors else 0
+
+
+def _report(options: argparse.Namespace) -> int:
+    try:
+        report = json.loads(FilePath(options.file).read_text(encoding="utf-8"))
+        if (report.get("kind"), report.get("format")) != ("preflight", FORMAT):
+            raise ValueError(f"found format {report.get('format')!r} of {report.get('kind')!r}; wanted {FORMAT} of 'preflight'")
+    except (OSError, ValueError, AttributeError) as error:
+        print(f"{options.file}: {error}. Next: make one with playbooks/preflight.yml", file=sys.stderr)
+        return 2
+    width = shutil.get_terminal_size((IN_A_FILE, 24)).columns
+    print(terminal(report, width=width, colour=sys.stdout.isatty(), everything=options.all))
+    return 1 if report["verdicts"][DIFFERS] else 0
 
 
 def _summary(bedplate: dict[str, Any] | None, errors: int, warnings: int) -> str:

@@ -16,11 +16,14 @@ from ansible_collections.bedplate.metal.plugins.plugin_utils.gate import TAINT
 
 from . import kubeadm_config
 from .check_network import node_ip
+from .check_nvme import nvme_role
+from .derive_fabric import fabric_roles, rdma_pools
 from .derive_gpu import GpuDerivation
+from .derive_kernel import kernel_role
 from .gather import Gathered, SiteHost
 from .kubelet_config import pool_fragment
 from .model import Site
-from .model_pool import RDMA_FABRICS, GpuPool
+from .model_pool import GpuPool
 from .versions import Versions
 
 POOL_PREFIX = "pool.bedplate.dev"
@@ -30,13 +33,6 @@ RESTRICTED_PREFIX = "pool.node-restriction.kubernetes.io"
 LABELLED_SPEC = ("accelerator", "topology", "fabric", "workload", "sharing")
 UNACCEPTED = {"key": TAINT, "effect": "NoSchedule"}
 CONTROL_PLANE_TAINT = {"key": "node-role.kubernetes.io/control-plane", "effect": "NoSchedule"}
-MODULES = ("overlay", "br_netfilter")
-SYSCTL: dict[str, int] = {
-    "net.bridge.bridge-nf-call-iptables": 1,
-    "net.bridge.bridge-nf-call-ip6tables": 1,
-    "net.ipv4.ip_forward": 1,
-}
-SYSCTL_IPV6: dict[str, int] = {"net.ipv6.conf.all.forwarding": 1}
 
 
 class Derivation:
@@ -61,7 +57,8 @@ class Derivation:
         self.proxy = self._proxy()
         taints = {name: self._pool_taints(name, pool.spec) for name, pool in found.pools.items()}
         self.gpu = GpuDerivation(found, self.site, load_table(), taints)
-        self.shared = {**self._shared_roles(), **self.gpu.shared_roles()}
+        rdma = {name: {**pool, "tolerations": self.gpu.tolerations([name])} for name, pool in rdma_pools(found).items()}
+        self.shared = {**self._shared_roles(), **self.gpu.shared_roles(), "rdma_exposure": {"pools": rdma}}
 
     def fact(self) -> dict[str, Any]:
         """Return the fact: cluster, pools, hosts."""
@@ -136,9 +133,14 @@ class Derivation:
         ignore = self.site.cluster.ignore_preflight_errors
         roles = {name: dict(options) for name, options in self.shared.items()}
         roles["preflight"].update(kind=host.kind, node_ip=address or "")
-        memlock = self.site.container_runtime.rdma_memlock if spec and spec.fabric in RDMA_FABRICS else ""
+        memlock = self.site.container_runtime.rdma_memlock if spec and spec.rdma else ""
         roles["container_runtime"].update(memlock=memlock, **self.gpu.runtime(spec))
+        ipv6 = any(ipaddress.ip_network(cidr).version == 6 for cidr in self.site.network.pod_cidrs)
+        roles["kernel"] = kernel_role(self.site, spec, ipv6)
         roles.update(self.gpu.host_roles(spec))
+        if (volumes := nvme_role(host, self.found.pools.get(host.pool))) is not None:
+            roles["nvme"] = {**volumes, "lock_timeout_seconds": self.site.preflight.apt_lock_timeout_seconds}
+        roles.update(fabric_roles(host, spec, self.site))
         addresses = [a for a in (address, host.data.node_ip_secondary) if a]
         roles["kubelet"].update(node_ip=",".join(addresses), dropins=self._dropins(spec))
         if host.kind == "control-plane":
@@ -182,8 +184,6 @@ class Derivation:
         """Return role options that are alike on all hosts."""
         site, cluster, network, versions = self.site, self.site.cluster, self.site.network, self.versions
         revision = site.packages.kubernetes_revision
-        ipv6 = any(ipaddress.ip_network(cidr).version == 6 for cidr in network.pod_cidrs)
-        sysctl = {**SYSCTL, **(SYSCTL_IPV6 if ipv6 else {}), **site.kernel.sysctl}
         runtime, lock_timeout = site.container_runtime, site.preflight.apt_lock_timeout_seconds
         registries = [r.model_dump(exclude={"mirrors": {"__all__": {"username", "password"}}}) for r in site.registries]
         uris = [uri for repository in site.packages.repositories for uri in repository.uris]
@@ -202,14 +202,6 @@ class Derivation:
                 "exclusive": site.packages.exclusive,
                 "ca": [authority.model_dump() for authority in site.packages.authorities],
                 "proxy": self.proxy,
-                "lock_timeout_seconds": lock_timeout,
-            },
-            "kernel": {
-                "modules": list(dict.fromkeys([*MODULES, *site.kernel.modules])),
-                "sysctl": {key: str(value) for key, value in sysctl.items()},
-                "swap": site.kernel.swap,
-                "limits": site.kernel.limits,
-                "packages": site.kernel.packages,
                 "lock_timeout_seconds": lock_timeout,
             },
             "container_runtime": {

@@ -15,10 +15,11 @@ from ansible_collections.bedplate.metal.plugins.plugin_utils.compatibility.table
 from ansible_collections.bedplate.metal.plugins.plugin_utils.gate import TAINT
 from ansible_collections.bedplate.metal.plugins.plugin_utils.pool_nodes import EXPOSURE
 
+from .derive_fabric import rdma_resource
 from .gather import Gathered
 from .gpu_machines import NVIDIA_DRA_DRIVER, distribution_of, has_switches, memory_gb, needs_subnet_manager
 from .model import Site
-from .model_pool import RDMA_FABRICS, GpuPool
+from .model_pool import GpuPool
 from .versions import load_versions
 
 EXPOSURE_CONFIG = "pool.bedplate.dev/exposure-config"
@@ -63,9 +64,9 @@ class GpuDerivation:
         lock_timeout = self.site.preflight.apt_lock_timeout_seconds
         model = self.table.accelerators.get(spec.accelerator)
         modules = resolved_modules(spec.driver.modules, model)
-        switches = has_switches(spec, model)
+        switches = has_switches(spec.topology, spec.gpus_per_node, model)
         subnet_manager = switches and needs_subnet_manager(model)
-        rdma = spec.fabric in RDMA_FABRICS
+        rdma = spec.rdma
         return {
             "nvidia_driver": {
                 "version": spec.driver.version,
@@ -144,15 +145,15 @@ class GpuDerivation:
             "node_selector": {"pool.bedplate.dev/name": name},
             "tolerations": tolerations,
         }
-        if spec.driver is not None:
-            entry["driver"] = spec.driver.version
+        optional = {"driver": spec.driver and spec.driver.version, "rdma_resource": rdma_resource(self.found, name, spec)}
+        entry.update({key: value for key, value in optional.items() if value})
         if spec.shown_by == "dra":
             return {**entry, "device_class": self.site.gpu.dra.driver}
         resources = self.resources(spec)
         most = dict.fromkeys(resources, 1) if spec.sharing == "time-slicing" else resources
         return {**entry, "resources_per_node": resources, "most_per_container": most}
 
-    def _tolerations(self, pools: Iterable[str]) -> list[dict[str, str]]:
+    def tolerations(self, pools: Iterable[str]) -> list[dict[str, str]]:
         """Return tolerations of all taints of pools, and of nodes that are not accepted yet."""
         taints = [taint for name in pools for taint in self.taints[name]]
         unaccepted = {"key": TAINT, "effect": "NoSchedule"}
@@ -174,7 +175,7 @@ class GpuDerivation:
 
     def _operator_values(self, pools: Mapping[str, GpuPool]) -> dict[str, Any]:
         nfd = self.site.gpu.operator.node_feature_discovery
-        tolerations = self._tolerations(pools)
+        tolerations = self.tolerations(pools)
         strategies = [spec.mig_strategy for spec in pools.values() if spec.sharing == "mig"]
         environment = {"DEVICE_LIST_STRATEGY": "cdi-cri", "NVIDIA_CDI_HOOK_PATH": CDI_HOOK}
         plugin: dict[str, Any] = {
@@ -206,7 +207,7 @@ class GpuDerivation:
         return {
             "namespace": settings.namespace,
             "configs": configs(pools.values()),
-            "tolerations": self._tolerations(pools),
+            "tolerations": self.tolerations(pools),
             "feature_discovery": settings.feature_discovery,
         }
 
@@ -214,7 +215,7 @@ class GpuDerivation:
         pools, settings = self.pools("dra"), self.site.gpu.dra
         terms = [{"matchExpressions": [{"key": EXPOSURE, "operator": "In", "values": ["dra"]}]}]
         affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}}
-        values: dict[str, Any] = {"kubeletPlugin": {"affinity": affinity, "tolerations": self._tolerations(pools)}}
+        values: dict[str, Any] = {"kubeletPlugin": {"affinity": affinity, "tolerations": self.tolerations(pools)}}
         if settings.driver == NVIDIA_DRA_DRIVER:
             values.update(
                 nvidiaDriverRoot="/", gpuResourcesEnabledOverride=True, resources={"computeDomains": {"enabled": False}}

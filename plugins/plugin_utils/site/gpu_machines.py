@@ -27,12 +27,12 @@ def distribution_of(found: Gathered, spec: GpuPool) -> str | None:
     return possible[0] if len(possible) == 1 else None
 
 
-def has_switches(spec: GpuPool, model: Accelerator | None) -> bool:
+def has_switches(topology: str, gpus: int, model: Accelerator | None) -> bool:
     """Tell whether there are NVSwitches: the topology says so, or a baseboard has eight SXM modules of Ampere or newer."""
-    if "nvswitch" in spec.topology:
+    if "nvswitch" in topology:
         return True
     modern = model is None or model.architecture in ("ampere", "hopper", "blackwell")
-    return modern and "sxm" in spec.topology and spec.gpus_per_node >= 8
+    return modern and "sxm" in topology and gpus >= 8
 
 
 def needs_subnet_manager(model: Accelerator | None) -> bool:

@@ -12,6 +12,7 @@ import yaml
 from .gather import GPU_NODES, POOL_SPEC, Gathered
 from .inventory import ALL, Variable
 from .model import SECTIONS
+from .model_host import HostData
 from .model_pool import GpuPool
 from .problem import SiteProblem, suggestion
 from .versions import ROOT
@@ -24,6 +25,7 @@ SOURCES = {
     "control_plane": "cluster",
     "device_plugin": "gpu.device_plugin",
     "dra": "gpu.dra",
+    "fabric": "gpu_pool.nics and gpu_pool.rdma_stack, of a host in fabric_addresses, fabric_devices and out_of_band",
     "gate": "gate",
     "gpu_catalog": "gpu_pool of each pool",
     "gpu_operator": "gpu.operator",
@@ -32,7 +34,9 @@ SOURCES = {
     "kubelet": "kubelet, or gpu_pool.kubelet of a pool",
     "nvidia_container_toolkit": "gpu_pool.driver and gpu_pool.exposure",
     "nvidia_driver": "gpu_pool.driver",
+    "nvme": "gpu_pool.nvme, of a host in nvme_serials and nvme_wipe",
     "preflight": "preflight",
+    "rdma_exposure": "gpu_pool.nics",
     "repositories": "packages",
     "worker": "gpu_pool of the pool",
 }
@@ -64,7 +68,8 @@ def check_places(found: Gathered) -> None:
             elif variable.name == POOL_SPEC:
                 rule = "the hosts of a pool are alike: its spec belongs to the pool's group"
                 found.problems.append(_refused(variable, host, rule))
-            found.problems += _derived(host, variable, host in pool_hosts)
+            if variable.name not in HostData.model_fields:
+                found.problems += _derived(host, variable, host in pool_hosts)
 
 
 def _in_group(found: Gathered, group: str, variable: Variable) -> Iterator[SiteProblem]:

@@ -12,7 +12,8 @@ from pydantic import Field
 
 from .model_cluster import Cluster, KubeletSettings, KubeProxySettings, Network
 from .model_gpu import Gpu
-from .model_host import ContainerRuntime, Kernel, Packages, Preflight, Registry, Time
+from .model_host import ContainerRuntime, Packages, Preflight, Registry, Time
+from .model_kernel import Kernel
 from .types import Label, LabelValue, Prose, Quantity, Shape, Text, Url
 
 Money = Annotated[float, Field(ge=0, strict=False, allow_inf_nan=False)]

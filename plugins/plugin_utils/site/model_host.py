@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Site data of the hosts: packages, registries, clock, runtime, kernel, preflight."""
+"""Site data of the hosts: packages, registries, clock, runtime, preflight."""
 
 from __future__ import annotations
 
@@ -9,32 +9,11 @@ from typing import Annotated, Any, Literal
 from ansible_collections.bedplate.metal.plugins.module_utils.containerd_config import extra_settings
 from pydantic import Field, SecretStr, field_validator
 
+from .model_fabric import InterfaceAddress, NicName
 from .types import FileName, IpAddress, LabelValue, Pem, Shape, SigningKey, Text, Url, Word
-from .types_host import KernelModule, Limit, PackageName, PackageVersion, RegistryName, Server, SysctlKey
+from .types_host import PackageName, PackageVersion, RegistryName, Server, VolumeName
 
 Distribution = Literal["debian-12", "debian-13", "ubuntu-22.04", "ubuntu-24.04"]
-LimitItem = Literal[
-    "as",
-    "core",
-    "cpu",
-    "data",
-    "fsize",
-    "locks",
-    "maxlogins",
-    "maxsyslogins",
-    "memlock",
-    "msgqueue",
-    "nice",
-    "nofile",
-    "nonewprivs",
-    "nproc",
-    "priority",
-    "rss",
-    "rtprio",
-    "sigpending",
-    "stack",
-]
-"""Items of limits.conf(5)."""
 
 
 class Repository(Shape):
@@ -119,11 +98,12 @@ class Time(Shape):
     """The hosts' clock."""
 
     servers: list[Server] = Field(default=[])
-    """NTP servers (names or addresses) the offset is measured against; none: it is not measured."""
+    """NTP servers (names or addresses). The offset is measured against them, and where service_required says so chrony is
+    installed and takes the time from them alone. None: the clock is not measured, and whatever keeps it stays."""
     max_offset_seconds: Annotated[int, Field(ge=1)] = 5
     """Largest offset accepted before a host joins."""
     service_required: bool = True
-    """Whether a host must run a time service."""
+    """Whether a host must run a time service; false where something else keeps its clock."""
 
 
 class ContainerRuntime(Shape):
@@ -147,21 +127,6 @@ class ContainerRuntime(Shape):
     def _extra_config(cls, value: dict[str, Any]) -> dict[str, Any]:
         extra_settings(value)
         return value
-
-
-class Kernel(Shape):
-    """The hosts' kernel."""
-
-    modules: list[KernelModule] = Field(default=[])
-    """More modules to load, now and at boot (overlay and br_netfilter are loaded anyway)."""
-    sysctl: dict[SysctlKey, int | Text] = Field(default={})
-    """More kernel parameters; they win over Bedplate's."""
-    swap: Literal["off", "keep"] = "off"
-    """off (in quotes): no swap, now and after a reboot."""
-    limits: dict[LimitItem, Limit] = Field(default={})
-    """Limits of login sessions (limits.conf items), for example {memlock: unlimited}."""
-    packages: list[PackageName] = Field(default=[])
-    """More packages every host gets."""
 
 
 class Preflight(Shape):
@@ -190,3 +155,13 @@ class HostData(Shape):
     """The host's address in the cluster; left out, ansible_host where that is an address out of network.node_cidrs."""
     node_ip_secondary: IpAddress | None = None
     """The host's address of the other family in a dual-stack cluster."""
+    nvme_serials: dict[VolumeName, Annotated[list[Text], Field(min_length=1)]] | None = None
+    """Disks of this host's volumes by serial, in the place of what the pool's nvme says, for example {scratch: [S1, S2]}."""
+    nvme_wipe: list[Text] | None = None
+    """Serials of disks whose content may be destroyed, in a run with -e bedplate_allow=wipe. Take it out again afterwards."""
+    fabric_addresses: dict[NicName, InterfaceAddress] = Field(default={})
+    """The host's addresses on the cards of its pool, by the card's name, for example {rail0: 10.88.0.11/24}."""
+    fabric_devices: dict[NicName, Word] = Field(default={})
+    """What a card is on this host where it is not as the pool says: interface, RDMA device, PCI address or MAC."""
+    out_of_band: Literal["bmc", "serial"] | None = None
+    """The other way to the host than its network. It permits to replace the driver of the card the host is reached by."""

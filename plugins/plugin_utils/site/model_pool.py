@@ -9,12 +9,14 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field
 
+from .model_fabric import RDMA_FABRICS, Nic, RdmaStack
 from .model_gpu import AcceleratorName, CudaVersion, Driver, Exposure, MigProfileName, Sharing
 from .model_host import Distribution
-from .types import AbsolutePath, CountOrPercent, LabelKey, LabelValue, Percent, Quantity, Shape, Text, matching, share_percent
+from .model_kernel import PoolKernel
+from .types import CountOrPercent, LabelKey, LabelValue, Percent, Quantity, Shape, Text, matching, share_percent
+from .types_host import MountPoint, VolumeName
 
 Effect = Literal["NoSchedule", "PreferNoSchedule", "NoExecute"]
-RDMA_FABRICS = ("infiniband", "roce")
 CpuList = Annotated[
     str,
     AfterValidator(
@@ -34,11 +36,16 @@ class Disks(Shape):
     """Every blank NVMe disk of at least this size."""
     model: Text | None = None
     """Every blank NVMe disk whose model contains this."""
+    count: Annotated[int, Field(ge=1)] | None = None
+    """How many disks the rule must find; another number is refused. Left out, as many as there are."""
 
     def broken(self) -> Iterator[tuple[str, str]]:
         """Refuse disks that nothing describes."""
         if not self.serials and self.min_size is None and self.model is None:
             yield "", "names no disk: give serials, or a rule (min_size, model)"
+        rule = (self.min_size, self.model) != (None, None)
+        if self.serials and (rule or self.count is not None):
+            yield "", "gives serials and a rule: one of the two"
 
 
 class Volume(Shape):
@@ -46,23 +53,12 @@ class Volume(Shape):
 
     disks: Disks
     """The disks."""
-    layout: Literal["single", "raid0", "raid1", "raid10"] = "single"
-    """How they are joined."""
+    layout: Literal["single", "raid0", "raid1", "raid10", "lvm"] = "single"
+    """How they are joined; lvm stripes over them."""
     filesystem: Literal["xfs", "ext4"] = "xfs"
     """File system made on the volume."""
-    mount: AbsolutePath
-    """Where it is mounted."""
-
-
-class Nic(Shape):
-    """A network card of every node of the pool."""
-
-    name: Text
-    """Device or rail name."""
-    fabric: Literal["infiniband", "roce", "ethernet"] = "ethernet"
-    """What it is attached to."""
-    speed_gbps: Annotated[int, Field(ge=1)] | None = None
-    """Link speed wanted, in Gb/s."""
+    mount: MountPoint
+    """Where it is mounted; /var/lib/containerd for the image store."""
 
 
 class Reserved(Shape):
@@ -165,22 +161,24 @@ class GpuPool(Shape):
     time_slices: Annotated[int, Field(ge=2)] | None = None
     """With sharing time-slicing: pods per GPU."""
     cpus: Annotated[int, Field(ge=1)] | None = None
-    """CPUs per node."""
+    """CPUs (hardware threads) per node; the preflight report compares them."""
     numa_nodes: Annotated[int, Field(ge=1)] | None = None
-    """NUMA nodes per node."""
+    """NUMA nodes with CPUs per node."""
     memory: Quantity | None = None
-    """Memory per node, for example "2Ti"."""
+    """Memory installed per node, for example "2Ti"; the preflight report compares it."""
     os: Distribution | None = None
     """Operating system of the pool's hosts, one of preflight.distributions; left out, any of them."""
-    kernel: Text | None = None
-    """Kernel package version, in quotes."""
+    kernel: PoolKernel | None = None
+    """The kernel of the pool's hosts, on top of the section kernel and winning over it; a text in quotes is its version alone."""
     driver: Driver | None = None
     """NVIDIA driver."""
     cuda: CudaVersion | None = None
     """CUDA version the pool's images are built for, in quotes, for example "13.0"."""
     nics: list[Nic] = Field(default=[])
-    """Network cards of every node."""
-    nvme: dict[str, Volume] = Field(default={})
+    """Network cards of every node; the preflight report looks for each by its name, else by fabric and speed."""
+    rdma_stack: RdmaStack = RdmaStack()
+    """Drivers and tools of RDMA."""
+    nvme: dict[VolumeName, Volume] = Field(default={})
     """Local volumes by name, for example scratch."""
     kubelet: PoolKubelet = PoolKubelet()
     """Resource managers of the kubelet."""
@@ -206,10 +204,15 @@ class GpuPool(Shape):
             yield "sharing", "time_slices and sharing: time-slicing go together"
 
     @property
+    def rdma(self) -> bool:
+        """True where pods may use RDMA: by the fabric between nodes, or by a card of another one."""
+        return self.fabric in RDMA_FABRICS or any(nic.rdma for nic in self.nics)
+
+    @property
     def shown_by(self) -> str:
         """How Kubernetes gets to see the GPUs: exposure, or what it means when left out."""
         return self.exposure or ("operator" if self.driver is not None else "none")
 
 
-NOT_USED_YET = ("cpus", "memory", "nics", "nvme", "cost")
+NOT_USED_YET = ("cost",)
 """Keys that describe a pool's nodes for what is to come; the reference says so."""

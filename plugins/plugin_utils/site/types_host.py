@@ -6,6 +6,7 @@ from __future__ import annotations
 import re
 from typing import Annotated, Any
 
+from ansible_collections.bedplate.metal.plugins.module_utils.kernel_parameters import parameter_problem
 from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
 
 from .types import Word, address_or_none, is_dns_name, matching
@@ -67,10 +68,38 @@ _sysctl_key = matching(
 )
 
 
+_kernel_package = matching(
+    r"linux-image-[a-z0-9][a-z0-9+.-]+", "must be a package of kernels, for example linux-image-amd64 or linux-image-generic"
+)
+
+
+_journal_size = matching(r"[0-9]+[KMGT]", "must be a size as journald takes it, for example 500M or 2G")
+
+
+def _kernel_parameter(text: str) -> str:
+    if problem := parameter_problem(text):
+        raise ValueError(problem)
+    return text
+
+
 def _limit(value: Any) -> Any:
     if type(value) is int or (isinstance(value, str) and re.fullmatch(r"unlimited|infinity|-?[0-9]+", value)):
         return value
     raise ValueError("must be a number or unlimited")
+
+
+_volume_name = matching(r"[a-z][a-z0-9-]{0,19}", "becomes an array's name: lower-case letters, digits and hyphens, 20 at most")
+
+
+_SYSTEM_PATHS = ("bin", "boot", "dev", "etc", "lib", "lib64", "proc", "root", "run", "sbin", "sys", "tmp", "usr")
+
+
+def _mount_point(text: str) -> str:
+    if not re.fullmatch(r"(/[A-Za-z0-9._-]+)+", text) or any(part in (".", "..") for part in text.split("/")):
+        raise ValueError("must be an absolute path of letters, digits, '.', '_' and '-', without a last slash")
+    if text.split("/")[1] in _SYSTEM_PATHS or text in ("/home", "/opt", "/var", "/var/lib", "/var/log", "/var/tmp"):
+        raise ValueError("holds parts of the operating system; choose a directory of its own")
+    return text
 
 
 Server = Annotated[str, Field(min_length=1), AfterValidator(_server)]
@@ -80,7 +109,12 @@ RegistryName = Annotated[str, AfterValidator(_registry)]
 ImageRegistry = Annotated[str, AfterValidator(_image_registry)]
 PackageName = Annotated[str, AfterValidator(_package)]
 PackageVersion = Annotated[str, AfterValidator(_package_version)]
+VolumeName = Annotated[str, AfterValidator(_volume_name)]
+MountPoint = Annotated[str, AfterValidator(_mount_point)]
 KernelModule = Annotated[str, AfterValidator(_module)]
+KernelParameter = Annotated[str, AfterValidator(_kernel_parameter)]
+KernelPackage = Annotated[str, AfterValidator(_kernel_package)]
+JournalSize = Annotated[str, AfterValidator(_journal_size)]
 SysctlKey = Annotated[str, AfterValidator(_sysctl_key)]
 Limit = Annotated[
     Any,

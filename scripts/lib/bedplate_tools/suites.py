@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The four suites: unit, lint, molecule, e2e."""
+"""The suites: unit, lint, molecule, e2e, metal."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ COLLECTION = Path(".ansible/collections/ansible_collections/bedplate/metal")
 """The checkout under the name Ansible and mypy know it by."""
 
 APART = "tests/e2e/apart"
+METAL = "tests/e2e/metal"
 
 SCENARIOS = (
     "preflight",
@@ -46,13 +47,18 @@ def unit(extra: Sequence[str] = (), *, show: bool = False) -> list[Check]:
 
 def e2e(extra: Sequence[str] = ()) -> list[Check]:
     """The tests against the lab's cluster, which must be up; with arguments of pytest's, all end-to-end tests in one run."""
-    apart = [] if extra else [f"--ignore={APART}"]
+    apart = [] if extra else [f"--ignore={APART}", f"--ignore={METAL}"]
     return [partial(_pytest, "e2e", ["tests/e2e", "-v", *apart, *extra], show=True)]
 
 
 def e2e_apart(extra: Sequence[str] = ()) -> list[Check]:
     """The end-to-end tests on hosts of their own, which may run while others use the lab's cluster."""
     return [] if extra else [partial(_pytest, "e2e-apart", [APART, "-v"], show=True)]
+
+
+def metal(extra: Sequence[str] = ()) -> list[Check]:
+    """Roles on virtual machines, which the suite boots and removes itself."""
+    return [partial(_pytest, "metal", [METAL, "-v", *extra], show=True)]
 
 
 def lint() -> list[Check]:

@@ -14,7 +14,9 @@ from bedplate_tools.command import say, stop_all
 from bedplate_tools.lab import Lab
 from bedplate_tools.result import Check, Result, summary
 
-SUITES = ("unit", "lint", "e2e", "molecule")
+SUITES = ("unit", "lint", "e2e", "molecule", "metal")
+BY_DEFAULT = SUITES[:-1]
+"""The virtual machines are named to be tested: emulated, they take twenty minutes."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -26,12 +28,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         arguments = arguments[: arguments.index("--")]
     parser = argparse.ArgumentParser(
         prog="scripts/test",
-        description="Run the tests. Logs and JUnit files go to reports/test. What follows -- is given to pytest (unit, e2e).",
+        description="Run the tests. Logs and JUnit files go to reports/test. What follows -- is pytest's (unit, e2e, metal).",
     )
-    parser.add_argument("suites", nargs="*", choices=[*SUITES, []], metavar="|".join(SUITES), help="default: all")
+    parser.add_argument("suites", nargs="*", choices=[*SUITES, []], metavar="|".join(SUITES), help="default: all but metal")
     parser.add_argument("--keep", action="store_true", help="leave the lab up afterwards")
     options = parser.parse_args(arguments)
-    wanted = [suite for suite in SUITES if suite in (options.suites or SUITES)]
+    wanted = [suite for suite in SUITES if suite in (options.suites or BY_DEFAULT)]
 
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, _interrupt)
@@ -63,15 +65,16 @@ def run(wanted: Sequence[str], extra: Sequence[str] = (), *, keep: bool = False)
     """Run suites and return their results: in one lane the lab and its cluster's tests, in the other all that need no cluster."""
     alone = [*(suites.unit(extra, show=len(wanted) == 1) if "unit" in wanted else [])]
     alone += suites.lint() if "lint" in wanted else []
-    if not {"e2e", "molecule"} & set(wanted):
+    if not {"e2e", "molecule", "metal"} & set(wanted):
         return _side_by_side(*([check] for check in alone))
-    # Molecule's hosts need the depot alone; the cluster is for the e2e tests.
+    # Molecule's hosts and the virtual machines need the depot alone; the cluster is for the e2e tests.
     with Lab(keep=keep, arguments=() if "e2e" in wanted else ("--no-site",)) as lab:
         cluster = suites.e2e(extra) if "e2e" in wanted else []
         hosts = suites.molecule() if "molecule" in wanted else []
         hosts += suites.e2e_apart(extra) if "e2e" in wanted else []
+        machines = suites.metal(extra) if "metal" in wanted else []
         return _side_by_side(
-            [lab.ready, *lab.needed_by("e2e", cluster)],
+            [lab.ready, *lab.needed_by("e2e", cluster), *lab.needed_by("metal", machines)],
             [*alone, *lab.needed_by("molecule or e2e-apart", hosts)],
         )
 

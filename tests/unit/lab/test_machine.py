@@ -49,7 +49,7 @@ def test_another_system_is_named(text: str, found: str, os_release: Path) -> Non
 
 def test_missing_programs_become_packages() -> None:
     absent = {"podman", "ssh-keygen"}
-    found = machine.missing(lambda program: None if program in absent else f"/usr/bin/{program}")
+    found = machine.missing(which=lambda program: None if program in absent else f"/usr/bin/{program}")
     assert {"podman", "openssh-client"} <= set(found)
     assert "gcc" not in found
 

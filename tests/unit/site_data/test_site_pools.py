@@ -131,7 +131,7 @@ def test_values_of_a_spec(site: SiteDirectory, old: str, new: str, key: str, val
             "nvme: {scratch: {disks: {}, mount: /scratch}}",
             "names no disk: give serials, or a rule (min_size, model)",
         ),
-        ("nvme: {scratch: {disks: {device: /dev/nvme0n1}, mount: /s}}", "unknown key; known are serials, min_size, model"),
+        ("nvme: {scratch: {disks: {device: /dev/nvme0n1}, mount: /s}}", "unknown key; known are serials, min_size, model, count"),
         (
             "taints: [{key: a b, effect: NoSchedule}]",
             "must be a Kubernetes label key: an optional DNS prefix and '/', then a name of 63 characters at most",
