@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import base64
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,6 +12,7 @@ import pytest
 from bedplate_lab import debian
 from bedplate_tools.lab_site import add_hosts, remove_hosts
 
+from ..archive import debians_archive
 from ..hosts import sh
 from ..site import Run, Site
 
@@ -20,27 +20,14 @@ NAME = "e9"
 COMPILE_SECONDS = 2400
 
 
-def armored(key: bytes) -> str:
-    """A key as apt reads it in a text file."""
-    text = base64.encodebytes(key).decode().strip()
-    return f"-----BEGIN PGP PUBLIC KEY BLOCK-----\n\n{text}\n-----END PGP PUBLIC KEY BLOCK-----\n"
-
-
 @pytest.fixture(scope="module")
 def bare(scratch: Path) -> Iterator[Site]:
     """A bare host that takes packages from Debian's archive alone."""
     remove_hosts(NAME)
     variables = add_hosts(NAME)[NAME]
-    source = {
-        "name": "debian",
-        "uris": [f"{debian.MIRROR}/debian"],
-        "suites": [debian.SUITE],
-        "components": ["main", "contrib", "non-free", "non-free-firmware"],
-        "signing_key": armored(Path(debian.KEYRING).read_bytes()),
-    }
     own = {
         **variables,
-        "repositories_apt": [source],
+        "repositories_apt": [debians_archive(debian.SUITE, "contrib", "non-free", "non-free-firmware")],
         "kernel_modules": [],
         "kernel_sysctl": {},
         "kernel_swap": "keep",

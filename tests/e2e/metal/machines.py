@@ -3,33 +3,20 @@
 
 from __future__ import annotations
 
-import base64
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bedplate_lab import debian
 from bedplate_lab.metal.plan import MACHINES, Machine
 
+from ..archive import debians_archive
 from ..hosts import lab, sh
 from ..site import Run, Site
 
 PLAY = "tests/e2e/metal/play.yml"
 RUN_SECONDS = 600
-
-
-def debians_archive(suite: str) -> dict[str, Any]:
-    """Debian's own archive as a repository of the role repositories."""
-    key = base64.encodebytes(Path(debian.KEYRING).read_bytes()).decode().strip()
-    return {
-        "name": "debian",
-        "uris": [f"{debian.MIRROR}/debian"],
-        "suites": [suite],
-        "components": ["main"],
-        "signing_key": f"-----BEGIN PGP PUBLIC KEY BLOCK-----\n\n{key}\n-----END PGP PUBLIC KEY BLOCK-----\n",
-    }
 
 
 @dataclass(frozen=True)
@@ -38,7 +25,6 @@ class Metal:
 
     variables: Mapping[str, Mapping[str, str]]
     directory: Path
-    common: Mapping[str, Any] = field(default_factory=dict)
 
     def play(self, name: str, roles: Sequence[str], *arguments: str, **variables: Any) -> Run:
         """Apply roles to a machine with these role variables; arguments are ansible-playbook's."""
