@@ -53,6 +53,8 @@ class ImageRecipe:
 OWN = PACKAGING.parent / "images"
 NVIDIA = {"NVIDIA_VISIBLE_DEVICES": "void"}
 """As in NVIDIA's images: no devices unless a pod asks for them."""
+ALL_GPUS = {"NVIDIA_VISIBLE_DEVICES": "all", "NVIDIA_DRIVER_CAPABILITIES": "utility"}
+"""For programs that look at every GPU of their node."""
 
 
 def _kubernetes(name: str, base: str = "empty") -> ImageRecipe:
@@ -106,7 +108,7 @@ RECIPES: tuple[ImageRecipe, ...] = (
         {f"usr/bin/{name}": name for name in ("config-manager", "gpu-feature-discovery", "nvidia-device-plugin")},
         "shell",
         entrypoint=("nvidia-device-plugin",),
-        environment={"NVIDIA_VISIBLE_DEVICES": "all", "NVIDIA_DRIVER_CAPABILITIES": "utility"},
+        environment=ALL_GPUS,
     ),
     ImageRecipe(
         "gpu-operator",
@@ -143,7 +145,7 @@ RECIPES: tuple[ImageRecipe, ...] = (
         {"usr/bin/dcgm-exporter": "dcgm-exporter"},
         "shell",
         entrypoint=("/usr/bin/dcgm-exporter",),
-        environment={"NVIDIA_VISIBLE_DEVICES": "all", "NVIDIA_DRIVER_CAPABILITIES": "utility"},
+        environment=ALL_GPUS,
     ),
     ImageRecipe(
         "dra-example-driver",

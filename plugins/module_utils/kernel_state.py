@@ -7,6 +7,7 @@ import re
 from dataclasses import dataclass
 
 from .errors import BedplateError
+from .fstab import unescape
 from .host import Host
 
 SWAP_UNITS = "/etc/systemd/system/*.swap"
@@ -101,8 +102,7 @@ def parse_swaps(text: str) -> tuple[Swap, ...]:
     for line in text.splitlines()[1:]:
         fields = line.split()
         if len(fields) >= 4:
-            path = re.sub(r"\\([0-7]{3})", lambda m: chr(int(m.group(1), 8)), fields[0])
-            swaps.append(Swap(path, int(fields[3]) * 1024))
+            swaps.append(Swap(unescape(fields[0]), int(fields[3]) * 1024))
     return tuple(swaps)
 
 

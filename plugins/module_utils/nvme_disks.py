@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from .errors import BedplateError
+from .fstab import unescape
 from .host import Host
 from .kernel_state import parse_swaps
 from .operations import last_lines
@@ -212,8 +213,7 @@ def parse_mounts(text: str) -> tuple[Mount, ...]:
         left, _dash, right = line.partition(" - ")
         fields, source = left.split(), right.split()
         if len(fields) >= 5 and len(source) >= 2:
-            path, shown = (re.sub(r"\\([0-7]{3})", lambda m: chr(int(m.group(1), 8)), word) for word in (fields[4], source[1]))
-            mounts.append(Mount(path, fields[2], shown))
+            mounts.append(Mount(unescape(fields[4]), fields[2], unescape(source[1])))
     return tuple(mounts)
 
 
