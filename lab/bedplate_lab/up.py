@@ -140,10 +140,15 @@ def _boot_and_fill(lab: State, steps: Steps, podman: Podman) -> list[str]:
             serve.start(podman, report)
 
     side_by_side(boot, fill)
+    describe(lab, steps)
+    return made
+
+
+def describe(lab: State, steps: Steps) -> None:
+    """Write the generated part of the inventory: the lab's hosts, and the depot, which must be filled."""
     with steps.step("inventory") as report:
         known = inventory.Depot(ca.ensure().pem, aptrepo.public_key(depot.content() / "apt"), str(depot.helm_program()))
         report("written" if inventory.write(lab.planned(), known) else "unchanged")
-    return made
 
 
 def side_by_side(*works: Callable[[], object]) -> None:

@@ -34,7 +34,9 @@ def plan_volume(volume: Volume, observed: NvmeObserved, desired: NvmeDesired) ->
     """Plan one volume, except for its line of fstab."""
     choice, problems = choose(volume, observed, desired)
     if choice is None:
-        return VolumePlan(volume, None, problems=problems)
+        made = observed.entries.get(volume.name)
+        health = _health(volume, made, made.device(observed.storage), observed) if made else []
+        return VolumePlan(volume, None, problems=[*problems, *health])
     entry, fresh = choice.entry, choice.entry.state != MADE
     device = None if choice.wipe and fresh else entry.device(observed.storage)
     changes = [_wipe(serial, volume, observed) for serial in choice.wipe]
@@ -120,8 +122,9 @@ def _health(volume: Volume, entry: Entry, device: Disk | Block | None, observed:
     if device.sync == "recover":
         return [Problem(f"volume {volume.name}", "it rebuilding", wanted, "wait for it (cat /proc/mdstat)", "warning")]
     working = {n for n, state in device.states.items() if "in_sync" in state}
-    lost = [d for d in observed.storage.disks if d.serial in entry.serials and d.name not in working]
-    found = f"{device.degraded} of {len(entry.serials)} members missing ({named(d.serial for d in lost)})"
+    sound = {d.serial for d in observed.storage.disks if d.name in working}
+    lost = [serial for serial in entry.serials if serial not in sound]
+    found = f"{device.degraded} of {len(entry.serials)} members missing ({named(lost)})"
     step = f"replace the disk and name the new one: nvme_serials: {{{volume.name}: [SERIAL, …]}}; "
     step += f"one that is sound after all goes back by hand: mdadm {device.path} --re-add DEVICE"
     return [Problem(f"volume {volume.name}", found, wanted, step, "warning")]

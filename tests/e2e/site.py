@@ -19,7 +19,8 @@ from .wait import wait_until
 
 ROOT = Path(__file__).resolve().parents[2]
 INVENTORY = ROOT / "inventories" / "lab"
-LOGS = ROOT / "reports" / "test" / "e2e"
+LOGS = ROOT / "reports" / "test" / os.environ.get("BEDPLATE_TEST_RUN", "e2e")
+"""Of this run of pytest alone: others may run beside it."""
 RUN_SECONDS = 900
 
 _number = itertools.count(1)

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from ansible_collections.bedplate.metal.plugins.module_utils.nvme_volumes import LAYOUTS
 from ansible_collections.bedplate.metal.plugins.module_utils.preflight import Preflight
 from ansible_collections.bedplate.metal.plugins.module_utils.preflight_facts import PreflightDesired, public_facts
 from ansible_collections.bedplate.metal.plugins.plugin_utils.compatibility.table import load_table
@@ -191,6 +192,12 @@ class TestDisks:
     def test_a_rule_that_too_few_disks_match(self) -> None:
         assert self.row("raid1", model="samsung").verdict == OK
         assert self.row("raid1", min_size="10T").found == "none"
+        assert self.row("raid0", min_size="1T", count=8).next_step.startswith("raid0 needs 8 disks")
+
+    @pytest.mark.parametrize("layout", LAYOUTS)
+    def test_each_layout_of_volumes_is_judged(self, layout: str) -> None:
+        assert self.row(layout, min_size="1T").verdict == OK
+        assert self.row(layout, serials=["S6CKDATA1", "S6CKDATA2"]).verdict == OK
 
 
 def test_a_host_without_gpus_has_what_preflight_objects_to_and_nothing_else() -> None:

@@ -92,7 +92,10 @@ def site(names: tuple[str, ...]) -> dict[str, Any]:
     return {
         "cluster": {"name": "gpu-site-1"},
         "pools": {name: {"spec": spec} for name, spec in POOLS.items()},
-        "hosts": {name: {"pool": pool, "kind": kinds[name], "rack": None} for name, pool in pools.items()},
+        "hosts": {
+            name: {"pool": pool, "kind": kinds[name], "rack": None, "roles": {"nvme": {"volumes": []}}}
+            for name, pool in pools.items()
+        },
     }
 
 
@@ -114,6 +117,16 @@ def test_the_data_keep_format_1(report: dict[str, Any]) -> None:
     }
     gpu = report["hosts"]["h100-01"]["facts"]["hardware"]["gpus"][0]
     assert (gpu["address"], gpu["name"], gpu["numa_node"]) == ("0000:1b:00.0", "NVIDIA H100 SXM5 80GB", 0)
+
+
+def test_the_disks_a_host_names_itself_are_what_is_declared_of_it() -> None:
+    bedplate = site(("h100-01",))
+    volume = {"name": "scratch", "serials": ["S6CKDATA1", "S6CKGONE"]}
+    bedplate["hosts"]["h100-01"]["roles"]["nvme"]["volumes"] = [volume]
+    rows = document(bedplate, {"h100-01": looked_at(dgx_h100())}, "2026-01-31T12:00:00Z")["hosts"]["h100-01"]["rows"]
+    row = next(row for row in rows if row["what"] == "NVMe disks of scratch")
+    assert (row["declared"], row["verdict"]) == ("raid0 of S6CKDATA1, S6CKGONE", "differs")
+    assert row["found"].endswith("absent: S6CKGONE")
 
 
 def test_a_host_that_was_not_looked_at_says_why_and_what_to_do(report: dict[str, Any]) -> None:

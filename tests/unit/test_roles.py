@@ -95,7 +95,7 @@ def test_readme_agrees_with_the_specification(role: Path) -> None:
 @pytest.mark.parametrize("role", ROLES, ids=lambda role: role.name)
 def test_role_has_a_scenario_with_tests(role: Path) -> None:
     # One that needs a machine of its own is tested there; a scenario's host is none.
-    if list((ROOT / "tests" / "e2e" / "metal").glob(f"test_*_{role.name}.py")):
+    if list((ROOT / "tests" / "e2e" / "metal").rglob(f"test_*_{role.name}.py")):
         return
     scenario = ROOT / "molecule" / role.name
     assert (scenario / "molecule.yml").exists()

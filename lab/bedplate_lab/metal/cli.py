@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from rich.table import Table
 
-from bedplate_lab.metal import machines, vm
+from bedplate_lab.metal import disks, machines, vm
 from bedplate_lab.metal.plan import Machine, chosen
 from bedplate_lab.steps import Steps
 
@@ -28,11 +28,25 @@ def define(sub: argparse.ArgumentParser) -> None:
     sub_up = add("up", _up, "boot virtual machines (all unless some are named) and wait for SSH; repeat it after an interruption")
     sub_up.add_argument("--json", action="store_true", help="print how to reach them as JSON: name to Ansible's variables")
     add("down", _down, "switch them off and remove them; the images stay in the cache", names="")
-    add("reboot", lambda p: machines.reboot(_named(p), Steps()), "shut machines down, start them again and wait for SSH")
-    add("reset", lambda p: machines.reset(_named(p), Steps()), "press the reset button, with no shut-down, and wait for SSH", "+")
+    _bounded(add("reboot", lambda p: machines.reboot(_named(p), Steps(), p.seconds), "reboot machines and wait for SSH"))
+    press = "press the reset button, with no shut-down, and wait for SSH"
+    _bounded(add("reset", lambda p: machines.reset(_named(p), Steps(), p.seconds), press, "+"))
+    pulled = add("pull", lambda p: disks.pull(*_disk(p)), "pull a disk out of a machine that runs; what is on it stays", "")
+    inserted = add(
+        "insert", lambda p: disks.insert(*_disk(p)), "put a disk into the slot of a pulled one: a blank one, or that one", ""
+    )
+    for parser in (pulled, inserted):
+        parser.add_argument("name", metavar="NAME")
+        parser.add_argument("serial", metavar="SERIAL")
     console = add("console", _console, "show the end of a machine's console", "+")
     console.add_argument("--lines", type=int, default=60, metavar="N", help="how many lines (default 60)")
     add("status", _status, "show the machines", names="").add_argument("--json", action="store_true", help="as JSON")
+
+
+def _bounded(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--seconds", type=float, default=vm.BOOT_SECONDS, metavar="N", help="how long to wait for SSH (default %(default)s)"
+    )
 
 
 def run(parsed: argparse.Namespace) -> int:
@@ -43,6 +57,10 @@ def run(parsed: argparse.Namespace) -> int:
 
 def _named(parsed: argparse.Namespace) -> list[Machine]:
     return chosen(parsed.names)
+
+
+def _disk(parsed: argparse.Namespace) -> tuple[Machine, str]:
+    return chosen([parsed.name])[0], parsed.serial
 
 
 def _up(parsed: argparse.Namespace) -> None:

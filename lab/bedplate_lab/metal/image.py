@@ -12,8 +12,22 @@ from bedplate_lab.paths import cache, lock, new_file
 from bedplate_lab.report import Report
 from bedplate_lab.run import run
 
+ROLE_PACKAGES = (
+    "chrony",
+    "ibverbs-providers",
+    "ibverbs-utils",
+    "lvm2",
+    "mdadm",
+    "nvme-cli",
+    "perftest",
+    "rdma-core",
+    "rdmacm-utils",
+    "xfsprogs",
+)
+"""What roles would install: an emulated processor unpacks slowly. The full form of the metal tests removes them first."""
 PACKAGES = (
     *hostimage.PACKAGES,
+    *ROLE_PACKAGES,
     "e2fsprogs",
     "grub-efi-amd64",
     "grub-efi-amd64-signed",

@@ -9,7 +9,7 @@ from typing import Any
 
 from bedplate_lab import depot, inventory, paths, serve, ssh, state, up
 from bedplate_lab.errors import LabError
-from bedplate_lab.metal import accel, network, vm
+from bedplate_lab.metal import accel, disks, network, qmp, vm
 from bedplate_lab.metal.plan import MACHINES, Machine
 from bedplate_lab.podman import Podman
 from bedplate_lab.steps import Steps
@@ -35,6 +35,7 @@ def up_(machines: Sequence[Machine], steps: Steps, podman: Podman | None = None)
             depot.prepare(lab.source, report, lab.upstream_url or None)
         with steps.step("depot") as report:
             serve.start(podman, report)
+        up.describe(lab, steps)
         with steps.step("the machines' network"):
             network.ensure(podman, machines)
         public_key = ssh.ensure_key()
@@ -67,22 +68,22 @@ def remove() -> list[str]:
     return stopped
 
 
-def reboot(machines: Sequence[Machine], steps: Steps) -> None:
-    """Reboot machines as their power button does, side by side, and wait for SSH. Raises LabError with the console's end."""
+def reboot(machines: Sequence[Machine], steps: Steps, seconds: float) -> None:
+    """Have machines' systems reboot, side by side, and wait for SSH. Raises LabError with the console's end."""
     with steps.shown(), steps.step(f"reboot: {' '.join(one.name for one in machines)}"):
         for one in machines:
             if not vm.running(one):
                 raise LabError(f"machine {one.name}: it does not run. next: scripts/lab metal up {one.name}")
-        up.side_by_side(*(lambda one=one: vm.reboot(one) for one in machines))
+        up.side_by_side(*(lambda one=one: vm.reboot(one, seconds) for one in machines))
 
 
-def reset(machines: Sequence[Machine], steps: Steps) -> None:
+def reset(machines: Sequence[Machine], steps: Steps, seconds: float) -> None:
     """Press the reset button: no shut-down, as after a hang or a loss of power; wait for SSH. Raises LabError."""
     with steps.shown(), steps.step(f"reset: {' '.join(one.name for one in machines)}"):
         for one in machines:
             ssh.close(one.address)
-            vm.power(one, "system_reset")
-        up.side_by_side(*(lambda one=one: vm.wait(one) for one in machines))
+            qmp.ask(one, "system_reset")
+        up.side_by_side(*(lambda one=one: vm.wait(one, seconds) for one in machines))
 
 
 def address(name: str) -> str | None:
@@ -99,10 +100,15 @@ def status() -> list[dict[str, Any]]:
             "address": one.address,
             "state": "running" if vm.running(one) else "off" if one.path().exists() else "missing",
             "secure_boot": one.secure_boot,
-            "disks": {disk.serial: disk.content for disk in one.disks},
+            "disks": _disks(one),
         }
         for one in MACHINES
     ]
+
+
+def _disks(machine: Machine) -> dict[str, str]:
+    known = {disk.serial: disk.content for disk in machine.disks}
+    return {serial: known.get(serial, "blank") for serial in disks.slots(machine) if serial}
 
 
 def variables(machines: Sequence[Machine]) -> dict[str, dict[str, str]]:

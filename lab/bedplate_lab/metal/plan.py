@@ -50,8 +50,9 @@ class Machine:
 
     @property
     def disks(self) -> tuple[Disk, ...]:
-        """Three blank NVMe disks, and one with data that nothing may write."""
-        blank = tuple(Disk(f"BP{self.name.upper()}N{number}", 1024 * MIB) for number in (1, 2, 3))
+        """Blank NVMe disks, three larger and seven small ones, and one with data that nothing may write."""
+        blank = [Disk(f"BP{self.name.upper()}N{number}", 1024 * MIB) for number in range(1, 4)]
+        blank += [Disk(f"BP{self.name.upper()}S{number}", 128 * MIB) for number in range(1, 8)]
         return (*blank, Disk(f"BP{self.name.upper()}DATA", 32 * MIB, "data"))
 
     def path(self, *parts: str) -> Path:

@@ -3,21 +3,17 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import time
-from contextlib import closing
 from pathlib import Path
-from typing import Any
 
 from bedplate_lab import ssh
 from bedplate_lab.errors import LabError
-from bedplate_lab.metal import accel, image, network
-from bedplate_lab.metal.plan import Disk, Machine
+from bedplate_lab.metal import accel, disks, image, network
+from bedplate_lab.metal.plan import Machine
 from bedplate_lab.report import Report
 from bedplate_lab.run import run
 from bedplate_lab.topology import DEPOT_ADDRESS, DEPOT_NAME, GATEWAY
@@ -30,7 +26,6 @@ BOOT_SECONDS = 420
 SHUTDOWN_SECONDS = 120
 CONSOLE_LINES = 25
 SETUP = Path(__file__).with_name("setup.sh")
-DATA_FILES = 8
 
 
 def running(machine: Machine) -> int | None:
@@ -52,12 +47,7 @@ def create(machine: Machine, public_key: str, report: Report) -> None:
         ssh.forget(machine.address)
         _qcow2(system, "-b", str(base), "-F", "raw")
         shutil.copyfile(FIRMWARE / VARIABLES[machine.secure_boot], machine.path("vars.fd"))
-    for disk in machine.disks:
-        path = machine.path(f"{disk.serial}.raw")
-        if not path.exists():
-            run(["truncate", "--size", str(disk.size_bytes), str(path)])
-            if disk.content == "data":
-                _fill(machine, disk, path)
+    disks.create(machine)
     values = {
         "name": machine.name,
         "address": machine.address,
@@ -73,16 +63,6 @@ def _qcow2(path: Path, *options: str) -> None:
     run(["qemu-img", "create", "-q", "-f", "qcow2", *options, str(path)])
 
 
-def _fill(machine: Machine, disk: Disk, path: Path) -> None:
-    """Give a disk a file system with files, straight on the whole disk as people do."""
-    tree = machine.path("data")
-    tree.mkdir(exist_ok=True)
-    for number in range(DATA_FILES):
-        (tree / f"experiment-{number}.bin").write_bytes(os.urandom(256 * 1024))
-    run(["mke2fs", "-q", "-F", "-t", "ext4", "-L", "old-data", "-d", str(tree), str(path)])
-    shutil.rmtree(tree)
-
-
 def arguments(machine: Machine) -> list[str]:
     """The command line that runs a machine, inside the metal lab's network namespace."""
     secure = machine.secure_boot
@@ -91,13 +71,10 @@ def arguments(machine: Machine) -> list[str]:
     drives.append(f"if=pflash,unit=1,format=raw,file={machine.path('vars.fd')}")
     drives.append(f"if=none,id=system,format=qcow2,cache=unsafe,discard=unmap,file={machine.path('system.qcow2')}")
     devices = ["virtio-blk-pci,drive=system,bootindex=0", "virtio-rng-pci"]
-    for number, disk in enumerate(machine.disks):
-        drives.append(f"if=none,id=n{number},format=raw,cache=unsafe,discard=unmap,file={machine.path(f'{disk.serial}.raw')}")
-        devices.append(f"nvme,drive=n{number},serial={disk.serial}")
     nets = []
-    for name, tap, mac in (("mgmt", management, machine.mac), ("fabric", fabric, machine.fabric_mac)):
+    for place, name, tap, mac in ((7, "mgmt", management, machine.mac), (8, "fabric", fabric, machine.fabric_mac)):
         nets.append(f"tap,id={name},ifname={tap},script=no,downscript=no")
-        devices.append(f"virtio-net-pci,netdev={name},mac={mac},host_mtu={network.MTU[name]},romfile=")
+        devices.append(f"virtio-net-pci,netdev={name},mac={mac},host_mtu={network.MTU[name]},romfile=,addr={place}")
     return [
         accel.QEMU,
         *("-name", f"bedplate-{machine.name}", "-machine", f"q35,smm={'on' if secure else 'off'}", "-accel", accel.probe()),
@@ -110,6 +87,7 @@ def arguments(machine: Machine) -> list[str]:
         *(part for drive in drives for part in ("-drive", drive)),
         *(part for net in nets for part in ("-netdev", net)),
         *(part for device in devices for part in ("-device", device)),
+        *disks.arguments(machine),
     ]
 
 
@@ -131,10 +109,10 @@ def start(machine: Machine) -> bool:
     raise LabError(f"machine {machine.name}: QEMU did not start: {log.read_text().strip()[-800:] or 'it said nothing'}")
 
 
-def wait(machine: Machine) -> None:
+def wait(machine: Machine, seconds: float = BOOT_SECONDS) -> None:
     """Wait until a machine answers on SSH. Raises LabError with its console's last lines."""
     try:
-        ssh.wait(machine.address, BOOT_SECONDS, lambda: running(machine) is not None)
+        ssh.wait(machine.address, seconds, lambda: running(machine) is not None)
     except LabError as error:
         raise LabError(
             f"machine {machine.name} ({machine.address}): {error}; its console ends with:\n{console(machine)}\n"
@@ -153,34 +131,14 @@ def console(machine: Machine, lines: int = CONSOLE_LINES) -> str:
     return "\n".join(f"    {line}" for line in kept) or "    (nothing)"
 
 
-def power(machine: Machine, command: str) -> None:
-    """Press a button of a machine: `system_powerdown` or `system_reset`, as QMP calls them. Raises LabError."""
-    try:
-        with closing(socket.socket(socket.AF_UNIX)) as connection:
-            connection.settimeout(10)
-            connection.connect(str(machine.path("qmp")))
-            stream = connection.makefile("rw")
-            for name in ("qmp_capabilities", command):
-                stream.write(json.dumps({"execute": name}) + "\n")
-                stream.flush()
-            answers = 0
-            while answers < 2:
-                message: dict[str, Any] = json.loads(stream.readline() or '{"error": {"desc": "connection closed"}}')
-                if "error" in message:
-                    raise LabError(f"machine {machine.name}: QEMU refused {command}: {message['error']['desc']}")
-                answers += "return" in message
-    except (OSError, ValueError) as error:
-        raise LabError(f"machine {machine.name}: its monitor did not take {command} ({error})") from error
-
-
-def reboot(machine: Machine) -> None:
+def reboot(machine: Machine, seconds: float = BOOT_SECONDS) -> None:
     """Have a machine's system reboot and wait until it is another boot that answers. Raises LabError."""
     before = boot_id(machine)
     run(ssh.command(machine.address, "sudo systemctl reboot"), check=False, timeout_seconds=SHUTDOWN_SECONDS)
     ssh.close(machine.address)
     deadline = time.monotonic() + SHUTDOWN_SECONDS
     while time.monotonic() < deadline:
-        wait(machine)
+        wait(machine, seconds)
         if boot_id(machine) != before:
             return
         ssh.close(machine.address)

@@ -34,7 +34,7 @@ def document(bedplate: Mapping[str, Any], results: Mapping[str, Mapping[str, Any
 def host_entry(bedplate: Mapping[str, Any], name: str, result: Mapping[str, Any]) -> dict[str, Any]:
     """Return what the report says of a host."""
     host = bedplate["hosts"][name]
-    spec = bedplate["pools"].get(host["pool"], {}).get("spec") or {}
+    spec = with_own_disks(bedplate["pools"].get(host["pool"], {}).get("spec") or {}, host)
     observed = result.get("observed")
     if observed is None:
         refused = result.get("refused") or {"state": FAILED, "message": NO_RESULT}
@@ -51,6 +51,15 @@ def host_entry(bedplate: Mapping[str, Any], name: str, result: Mapping[str, Any]
         "rows": [row.public() for row in rows],
         "facts": named(observed or {}),
     }
+
+
+def with_own_disks(spec: Mapping[str, Any], host: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return a pool's spec with the disks that this host names for a volume in the place of the pool's."""
+    if not spec.get("nvme"):
+        return spec
+    named = {volume["name"]: volume["serials"] for volume in host["roles"]["nvme"]["volumes"] if volume["serials"]}
+    own = {name: {**spec["nvme"][name], "disks": {**spec["nvme"][name]["disks"], "serials": named[name]}} for name in named}
+    return {**spec, "nvme": {**spec["nvme"], **own}}
 
 
 def refused_row(message: str) -> Row:

@@ -7,6 +7,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from ansible_collections.bedplate.metal.plugins.module_utils.nvme_volumes import LEAST_DISKS
 from ansible_collections.bedplate.metal.plugins.plugin_utils.site.kubelet_config import quantity_bytes
 
 from .judge_gpus import judge_gpus
@@ -17,8 +18,6 @@ MEMORY_SHARE = 0.025
 """What firmware and kernel keep of the installed memory: 1.6 % for the kernel's own map of it (64 bytes for each page of 4096),
 and a little for firmware. A missing module of 32 is 3 %."""
 SYSTEM_MOUNTS = ("mounted at /", "mounted at /boot", "mounted at /boot/efi")
-FEWEST = {"single": 1, "raid0": 2, "raid1": 2, "raid10": 4}
-"""Disks a layout needs."""
 REQUIREMENTS = "what every host must have"
 MEMORY_BYTES = 1024**3
 """The same on small machines: crash kernel, firmware, video memory."""
@@ -126,7 +125,7 @@ def judge_volume(name: str, volume: Mapping[str, Any], disks: list[Mapping[str, 
         matching = [disk for disk in matching if disk["serial"] not in system]
         words = (f" of {rule['min_size']} or more" * bool(least), f" whose model has {model}" * bool(model))
         declared = f"{layout} of disks{''.join(words)}"
-    wanted = FEWEST[layout]
+    wanted = rule.get("count") or LEAST_DISKS[layout]
     step = f"{layout} needs {wanted} disk{'s' if wanted != 1 else ''}: correct the rule, or add disks"
     return judged(what, declared, carried(matching), len(matching) >= wanted, step)
 

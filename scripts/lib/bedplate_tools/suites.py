@@ -9,13 +9,13 @@ from pathlib import Path
 
 from bedplate_tools import REPORTS, ROOT
 from bedplate_tools.command import started
+from bedplate_tools.metal import TESTS, Metal
 from bedplate_tools.result import Check, Result, of_command, of_junit
 
 COLLECTION = Path(".ansible/collections/ansible_collections/bedplate/metal")
 """The checkout under the name Ansible and mypy know it by."""
 
 APART = "tests/e2e/apart"
-METAL = "tests/e2e/metal"
 
 SCENARIOS = (
     "preflight",
@@ -47,7 +47,7 @@ def unit(extra: Sequence[str] = (), *, show: bool = False) -> list[Check]:
 
 def e2e(extra: Sequence[str] = ()) -> list[Check]:
     """The tests against the lab's cluster, which must be up; with arguments of pytest's, all end-to-end tests in one run."""
-    apart = [] if extra else [f"--ignore={APART}", f"--ignore={METAL}"]
+    apart = [] if extra else [f"--ignore={APART}", f"--ignore={TESTS}"]
     return [partial(_pytest, "e2e", ["tests/e2e", "-v", *apart, *extra], show=True)]
 
 
@@ -56,9 +56,9 @@ def e2e_apart(extra: Sequence[str] = ()) -> list[Check]:
     return [] if extra else [partial(_pytest, "e2e-apart", [APART, "-v"], show=True)]
 
 
-def metal(extra: Sequence[str] = ()) -> list[Check]:
-    """Roles on virtual machines, which the suite boots and removes itself."""
-    return [partial(_pytest, "metal", [METAL, "-v", *extra], show=True)]
+def metal(extra: Sequence[str] = (), *, full: bool = False) -> list[Check]:
+    """Roles on virtual machines, which the suite boots and removes itself; full: also what takes long on emulated processors."""
+    return Metal(partial(_pytest, show=True), _command).checks(["--full"] if full else [], extra)
 
 
 def lint() -> list[Check]:
@@ -97,9 +97,10 @@ def _python_programs() -> list[str | Path]:
 
 
 def _pytest(name: str, arguments: Sequence[str], *, show: bool) -> Result:
-    junit = REPORTS / "test" / f"{name}.xml"
+    junit = REPORTS / "test" / f"{name.replace(' ', '-')}.xml"
     junit.unlink(missing_ok=True)
-    with started(name, ["pytest", f"--junit-xml={junit}", *arguments], show=show) as running:
+    env = {"BEDPLATE_TEST_RUN": junit.stem}
+    with started(name, ["pytest", f"--junit-xml={junit}", *arguments], show=show, env=env) as running:
         return of_junit(name, junit, running.wait(), running.seconds)
 
 

@@ -15,8 +15,6 @@ from bedplate_tools.lab import Lab
 from bedplate_tools.result import Check, Result, summary
 
 SUITES = ("unit", "lint", "e2e", "molecule", "metal")
-BY_DEFAULT = SUITES[:-1]
-"""The virtual machines are named to be tested: emulated, they take twenty minutes."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -30,15 +28,16 @@ def main(argv: Sequence[str] | None = None) -> int:
         prog="scripts/test",
         description="Run the tests. Logs and JUnit files go to reports/test. What follows -- is pytest's (unit, e2e, metal).",
     )
-    parser.add_argument("suites", nargs="*", choices=[*SUITES, []], metavar="|".join(SUITES), help="default: all but metal")
+    parser.add_argument("suites", nargs="*", choices=[*SUITES, []], metavar="|".join(SUITES), help="default: all")
     parser.add_argument("--keep", action="store_true", help="leave the lab up afterwards")
+    parser.add_argument("--full", action="store_true", help="metal: also what takes long on emulated processors")
     options = parser.parse_args(arguments)
-    wanted = [suite for suite in SUITES if suite in (options.suites or BY_DEFAULT)]
+    wanted = [suite for suite in SUITES if suite in (options.suites or SUITES)]
 
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, _interrupt)
     try:
-        results = run(wanted, extra, keep=options.keep)
+        results = run(wanted, extra, keep=options.keep, full=options.full)
     except Interrupted as interrupted:
         return 128 + interrupted.number
     lines, code = summary(results)
@@ -61,7 +60,7 @@ def _interrupt(number: int, _frame: object) -> None:
     raise Interrupted(number)
 
 
-def run(wanted: Sequence[str], extra: Sequence[str] = (), *, keep: bool = False) -> list[Result]:
+def run(wanted: Sequence[str], extra: Sequence[str] = (), *, keep: bool = False, full: bool = False) -> list[Result]:
     """Run suites and return their results: in one lane the lab and its cluster's tests, in the other all that need no cluster."""
     alone = [*(suites.unit(extra, show=len(wanted) == 1) if "unit" in wanted else [])]
     alone += suites.lint() if "lint" in wanted else []
@@ -72,7 +71,7 @@ def run(wanted: Sequence[str], extra: Sequence[str] = (), *, keep: bool = False)
         cluster = suites.e2e(extra) if "e2e" in wanted else []
         hosts = suites.molecule() if "molecule" in wanted else []
         hosts += suites.e2e_apart(extra) if "e2e" in wanted else []
-        machines = suites.metal(extra) if "metal" in wanted else []
+        machines = suites.metal(extra, full=full) if "metal" in wanted else []
         return _side_by_side(
             [lab.ready, *lab.needed_by("e2e", cluster), *lab.needed_by("metal", machines)],
             [*alone, *lab.needed_by("molecule or e2e-apart", hosts)],

@@ -3,8 +3,13 @@
 
 from __future__ import annotations
 
+import json
 import os
+import socket
 import subprocess
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
 
@@ -12,7 +17,7 @@ import pytest
 
 from bedplate_lab import paths, ssh, topology
 from bedplate_lab.errors import LabError
-from bedplate_lab.metal import accel, network, plan, vm
+from bedplate_lab.metal import accel, disks, network, plan, qmp, vm
 
 
 @pytest.fixture
@@ -29,11 +34,86 @@ def values(arguments: list[str], option: str) -> list[str]:
 def test_a_machine_has_its_disks_by_serial_and_a_card_for_each_network(home: Path) -> None:
     arguments = vm.arguments(plan.MACHINES[0])
     devices = values(arguments, "-device")
-    serials = [part.partition("serial=")[2] for part in devices if part.startswith("nvme,")]
-    assert serials == ["BPM1N1", "BPM1N2", "BPM1N3", "BPM1DATA"]
+    disks = [json.loads(part) for part in devices if part.startswith("{")]
+    assert [disk["serial"] for disk in disks] == [disk.serial for disk in plan.MACHINES[0].disks]
+    slots = [part.partition("id=")[2].partition(",")[0] for part in devices if part.startswith("pcie-root-port")]
+    assert [disk["bus"] for disk in disks] == slots
     cards = [part for part in devices if part.startswith("virtio-net-pci")]
     assert len({card.partition("mac=")[2].partition(",")[0] for card in cards}) == 2
     assert len(values(arguments, "-netdev")) == 2
+
+
+@pytest.fixture
+def asked(home: Path, monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, dict[str, object]]]:
+    """What a machine's monitor was asked for."""
+    commands: list[tuple[str, dict[str, object]]] = []
+    monkeypatch.setattr(qmp, "ask", lambda _machine, command, arguments, **_: commands.append((command, arguments)))
+    plan.MACHINES[0].path().mkdir(parents=True)
+    return commands
+
+
+def test_a_pulled_disk_stays_away_and_another_takes_its_slot(asked: list[tuple[str, dict[str, object]]]) -> None:
+    machine = plan.MACHINES[0]
+    pulled, slot = "BPM1S2", [disk.serial for disk in machine.disks].index("BPM1S2")
+    disks.pull(machine, pulled)
+    assert asked == [("device_del", {"id": f"disk{slot}"}), ("blockdev-del", {"node-name": pulled})]
+    assert disks.slots(machine)[slot] == "" and f'"serial": "{pulled}"' not in " ".join(disks.arguments(machine))
+    disks.insert(machine, "BPM1NEW")
+    assert [command for command, _ in asked[2:]] == ["blockdev-add", "device_add"]
+    assert asked[-1][1]["bus"] == f"slot{slot}" and asked[-1][1]["serial"] == "BPM1NEW"
+    assert machine.path("BPM1NEW.raw").stat().st_size == machine.disks[slot].size_bytes
+    assert '"serial": "BPM1NEW"' in " ".join(disks.arguments(machine))
+
+
+def test_a_disk_that_is_not_there_and_a_machine_without_an_empty_slot_are_told(
+    asked: list[tuple[str, dict[str, object]]],
+) -> None:
+    with pytest.raises(LabError, match="disk BPM1S9: wanted one of BPM1N1"):
+        disks.pull(plan.MACHINES[0], "BPM1S9")
+    with pytest.raises(LabError, match=r"every slot taken\. next: scripts/lab metal pull m1"):
+        disks.insert(plan.MACHINES[0], "BPM1NEW")
+    assert asked == []
+
+
+def test_the_monitor_is_waited_for_until_it_tells_the_event(home: Path) -> None:
+    machine = plan.MACHINES[0]
+    machine.path().mkdir(parents=True)
+    answers = ['{"QMP": {}}', '{"return": {}}', '{"event": "RESET"}', '{"return": {}}', '{"event": "DEVICE_DELETED"}']
+    with served(machine, answers) as told:
+        qmp.ask(machine, "device_del", {"id": "disk4"}, event="DEVICE_DELETED")
+    assert [json.loads(line)["execute"] for line in told] == ["qmp_capabilities", "device_del"]
+    with (
+        served(machine, ['{"QMP": {}}', '{"return": {}}', '{"error": {"desc": "no such device"}}']),
+        pytest.raises(LabError, match="QEMU refused device_del: no such device"),
+    ):
+        qmp.ask(machine, "device_del", {"id": "disk99"}, event="DEVICE_DELETED")
+    with served(machine, ['{"QMP": {}}']), pytest.raises(LabError, match="its monitor did not take device_del"):
+        qmp.ask(machine, "device_del", {"id": "disk4"})
+
+
+@contextmanager
+def served(machine: plan.Machine, answers: list[str]) -> Iterator[list[str]]:
+    """A monitor that says these lines, whatever it is told, and then closes; yields what it is told."""
+    told: list[str] = []
+    path = machine.path("qmp")
+    path.unlink(missing_ok=True)
+    server = socket.create_server(str(path), family=socket.AF_UNIX)
+
+    def serve() -> None:
+        connection, _ = server.accept()
+        with connection, connection.makefile("rw") as stream:
+            stream.write("".join(f"{line}\n" for line in answers))
+            stream.flush()
+            connection.shutdown(socket.SHUT_WR)
+            told.extend(stream)
+
+    thread = threading.Thread(target=serve)
+    thread.start()
+    try:
+        yield told
+    finally:
+        thread.join(10)
+        server.close()
 
 
 def test_addresses_and_hardware_addresses_are_nobody_elses() -> None:
