@@ -61,7 +61,9 @@ class TestChanges:
 
     def test_a_replaced_disk_is_added_when_it_is_named(self) -> None:
         host = lost_a_disk()
-        assert "disk S2 of volume scratch: found no NVMe disk" in errors(run(host, RAID1))
+        refused = run(host, RAID1)
+        assert "disk S2 of volume scratch: found no NVMe disk" in errors(refused)
+        assert "volume scratch: found 1 of 2 members missing ([S2])" in warnings(refused)
         run(host, {**RAID1, "serials": ["S1", "S9"]})
         assert host.ran("mdadm") == [["mdadm", "/dev/md127", "--add", "/dev/nvme1n1"]]
         assert not run(host, {**RAID1, "serials": ["S1", "S9"]}).changed
