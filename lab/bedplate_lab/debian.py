@@ -9,6 +9,7 @@ import re
 import shutil
 import tarfile
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from bedplate_lab import epoch
@@ -61,6 +62,15 @@ MIRRORED = (
 """Debian packages the depot offers, with all they need beyond the base host image."""
 
 
+@dataclass(frozen=True)
+class Archive:
+    """An archive of packages: its URL, the lines of a sources.list for it, and what to try when it does not answer."""
+
+    mirror: str
+    sources: str
+    advice: str
+
+
 def sources(suite: str = SUITE) -> str:
     """The lines of a sources.list for a suite with its updates and security updates."""
     suites = (f"{MIRROR}/debian {suite}", f"{MIRROR}/debian {suite}-updates", f"{MIRROR}/debian-security {suite}-security")
@@ -74,18 +84,20 @@ def root_tar(
     variant: str,
     options: Sequence[str] = (),
     suite: str = SUITE,
+    archive: Archive | None = None,
 ) -> None:
-    """Write a root file system of a suite with `packages` to the tar file `target` by mmdebstrap.
+    """Write a suite's root file system with `packages` to the tar file `target` by mmdebstrap, from Debian's archive by default.
 
     `variant` is mmdebstrap's: `minbase` for a system, `extract` for the files of the packages and of what they depend on.
     Raises LabError naming the mirror and what mmdebstrap said.
     """
     with new_file(target) as temporary:
         argv = ["mmdebstrap", "--quiet", f"--variant={variant}", f"--include={','.join(packages)}", "--format=tar", *options]
+        source = archive or Archive(MIRROR, sources(suite), ADVICE)
         try:
-            run([*argv, suite, str(temporary), "-"], input_text=sources(suite), env=epoch.ENVIRONMENT)
+            run([*argv, suite, str(temporary), "-"], input_text=source.sources, env=epoch.ENVIRONMENT)
         except CommandError as error:
-            raise LabError(f"no root file system could be made of {MIRROR}; {ADVICE}:\n{error}") from error
+            raise LabError(f"no root file system could be made of {source.mirror}; {source.advice}:\n{error}") from error
 
 
 def mirror_path(base: Path) -> Path:

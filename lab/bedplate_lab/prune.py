@@ -8,7 +8,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from bedplate_lab import bases, charts, components, debian, debs, depot, gpudebs, gpusim, hostimage, images, versions
+from bedplate_lab import bases, charts, components, debian, debs, depot, gpudebs, gpusim, hostimage, images, ubuntu, versions
+from bedplate_lab.metal import image as metal_image
+from bedplate_lab.metal.plan import MACHINES
 from bedplate_lab.paths import cache, lock
 from bedplate_lab.report import Report
 
@@ -39,7 +41,8 @@ def prune(report: Report) -> Pruned:
 
 def _entries() -> Iterator[Path]:
     """Everything in the cache that belongs to a version or a recipe."""
-    for directory in (*sorted(cache("build").glob("*")), cache("debs"), cache("images"), cache("host"), cache("charts")):
+    kinds = (cache(name) for name in ("debs", "images", "host", "charts", "metal"))
+    for directory in (*sorted(cache("build").glob("*")), *kinds):
         if directory.is_dir():
             yield from sorted(directory.iterdir())
     if cache("depot").is_dir():
@@ -57,6 +60,9 @@ def _wanted() -> Iterator[Path]:
     yield from (debs.path(package, programs) for package, programs in gpudebs.wanted())
     for recipe in images.RECIPES:
         yield from (images.layout(recipe, directory / "bin") for directory in builds[recipe.component])
+    for suite in {machine.suite for machine in MACHINES}:
+        yield from (metal_image.path(suite), metal_image.root_path(suite))
+    yield ubuntu.keyring_path()
     for component in versions.load().values():
         for image in component.images:
             yield from cache("images").glob(f"{images.file_name(image)}-upstream-*")

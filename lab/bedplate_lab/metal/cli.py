@@ -25,7 +25,7 @@ def define(sub: argparse.ArgumentParser) -> None:
             parser.add_argument("names", metavar="NAME", nargs=names)
         return parser
 
-    sub_up = add("up", _up, "boot virtual machines (all unless some are named) and wait for SSH; repeat it after an interruption")
+    sub_up = add("up", _up, "boot machines (m1 and m2 unless some are named), wait for SSH; repeat it after an interruption")
     sub_up.add_argument("--json", action="store_true", help="print how to reach them as JSON: name to Ansible's variables")
     add("down", _down, "switch them off and remove them; the images stay in the cache", names="")
     _bounded(add("reboot", lambda p: machines.reboot(_named(p), Steps(), p.seconds), "reboot machines and wait for SSH"))

@@ -24,12 +24,16 @@ class Disk:
 
 @dataclass(frozen=True)
 class Machine:
-    """One virtual machine: its Debian suite, the last octet of its addresses, whether its firmware enforces Secure Boot."""
+    """One virtual machine: its distribution's suite, the last octet of its addresses, whether its firmware enforces Secure Boot.
+
+    One that is `on_demand` is there for those who name it.
+    """
 
     name: str
     suite: str
     octet: int
     secure_boot: bool = False
+    on_demand: bool = False
     memory_mib: int = 2560
     cores: int = 2
 
@@ -63,13 +67,14 @@ class Machine:
 MACHINES = (
     Machine("m1", "bookworm", 251),
     Machine("m2", "trixie", 252, secure_boot=True),
+    Machine("u1", "noble", 253, secure_boot=True, on_demand=True),
 )
 
 
 def chosen(names: list[str]) -> list[Machine]:
-    """The machines `names`, all of them for an empty list. Raises LabError for an unknown one."""
+    """The machines `names`; for an empty list all but those on demand. Raises LabError for an unknown one."""
     known = {machine.name: machine for machine in MACHINES}
     for name in names:
         if name not in known:
             raise LabError(f"machine {name}: the metal lab has {' and '.join(known)}")
-    return [known[name] for name in dict.fromkeys(names)] if names else list(MACHINES)
+    return [known[name] for name in dict.fromkeys(names)] or [one for one in MACHINES if not one.on_demand]

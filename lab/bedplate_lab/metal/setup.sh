@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-# Read by a machine from its firmware at its first boot, in place of the person who would sit at its console: name, address,
-# administrator's key. The lab writes the variables above this text: name, address, gateway, mac, public_key, depot.
+# Read by a machine from its firmware (SMBIOS, an OEM string) at its first boot, in place of the person who would sit at its
+# console: name, address, administrator's key. The lab writes the variables above this text: name, address, gateway, mac,
+# public_key, depot.
 set -eu
 printf '%s\n' "$name" >/etc/hostname
 hostname "$name"

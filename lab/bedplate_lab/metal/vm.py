@@ -83,7 +83,7 @@ def arguments(machine: Machine) -> list[str]:
         *("-display", "none", "-nodefaults", "-no-user-config"),
         *("-chardev", f"file,id=console,path={machine.path('console')},append=on", "-serial", "chardev:console"),
         *("-qmp", f"unix:{machine.path('qmp')},server=on,wait=off", "-pidfile", str(machine.path("pid"))),
-        *("-fw_cfg", f"name=opt/dev.bedplate.setup,file={machine.path('setup')}"),
+        *("-smbios", f"type=11,path={machine.path('setup')}"),
         *(part for drive in drives for part in ("-drive", drive)),
         *(part for net in nets for part in ("-netdev", net)),
         *(part for device in devices for part in ("-device", device)),

@@ -12,7 +12,7 @@ import pytest
 from bedplate_lab import debian
 from bedplate_tools.lab_site import add_hosts, remove_hosts
 
-from ..archive import debians_archive
+from ..archive import archive_of
 from ..hosts import sh
 from ..site import Run, Site
 
@@ -27,7 +27,7 @@ def bare(scratch: Path) -> Iterator[Site]:
     variables = add_hosts(NAME)[NAME]
     own = {
         **variables,
-        "repositories_apt": [debians_archive(debian.SUITE, "contrib", "non-free", "non-free-firmware")],
+        "repositories_apt": [archive_of(debian.SUITE, "contrib", "non-free", "non-free-firmware")],
         "kernel_modules": [],
         "kernel_sysctl": {},
         "kernel_swap": "keep",

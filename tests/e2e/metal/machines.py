@@ -15,7 +15,7 @@ from typing import Any
 from bedplate_lab import ssh
 from bedplate_lab.metal.plan import MACHINES, Machine
 
-from ..archive import debians_archive
+from ..archive import archive_of
 from ..hosts import lab
 from ..site import Run, Site
 
@@ -33,7 +33,7 @@ class Metal:
 
     def play(self, name: str, roles: Sequence[str], *arguments: str, **variables: Any) -> Run:
         """Apply roles to a machine with these role variables; arguments are ansible-playbook's."""
-        archive = {"repositories_apt": [debians_archive(machine(name).suite)], "repositories_exclusive": True}
+        archive = {"repositories_apt": [archive_of(machine(name).suite)], "repositories_exclusive": True}
         return self.together({name: {**archive, "metal_roles": list(roles), **variables}}, *arguments)
 
     def together(

@@ -12,7 +12,7 @@ import yaml
 from bedplate_lab.inventory import GENERATED
 from bedplate_lab.metal.image import ROLE_PACKAGES
 
-from ..archive import debians_archive
+from ..archive import archive_of
 from ..site import Run
 from .machines import Metal, boot_id, machine, sh
 
@@ -76,7 +76,7 @@ def desired(metal: Metal, name: str) -> dict[str, Any]:
     repository = {key: known["apt"][key] for key in ("components", "signing_key")}
     repositories = [{"name": "depot", "uris": [known["apt"]["uri"]], "suites": [known["apt"]["suite"]], **repository}]
     if metal.full:
-        repositories.append(debians_archive(machine(name).suite))
+        repositories.append(archive_of(machine(name).suite))
     time_server = "127.0.0.1" if name == SECURE else machine(SECURE).address
     return {
         "metal_roles": [*ROLES, *(["container_runtime"] if name == SECURE else [])],

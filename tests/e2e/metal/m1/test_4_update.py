@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ...archive import debians_archive
+from ...archive import archive_of
 from ...site import Run
 from ..machines import Metal, boot_id, machine, sh
 from ..whole import PLAIN, desired
@@ -45,7 +45,7 @@ def write(path: str, text: str) -> None:
 def newer(final: Metal) -> dict[str, Any]:
     """The role variables that want the newest kernel of the archive, on a machine with DKMS and one module's sources."""
     suite = machine(PLAIN).suite
-    archive = [debians_archive(suite), {**debians_archive(f"{suite}-backports"), "name": "backports"}]
+    archive = [archive_of(suite), {**archive_of(f"{suite}-backports"), "name": "backports"}]
     wanted = {**desired(final, PLAIN), "repositories_apt": archive}
     final.together({PLAIN: {**wanted, "metal_roles": ["repositories"]}}).ok()
     sh(PLAIN, "DEBIAN_FRONTEND=noninteractive apt-get install --yes --no-install-recommends dkms >/dev/null", seconds=900)
