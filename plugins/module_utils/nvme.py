@@ -6,10 +6,10 @@ from __future__ import annotations
 from typing import ClassVar
 
 from .core import Change, Component, Plan, Problem
-from .fstab import FSTAB
+from .fstab import FSTAB, marked
 from .host import Host
 from .nvme_disks import observe_storage
-from .nvme_fstab import marked
+from .nvme_fstab import MARK
 from .nvme_plan import plan_fstab, plan_volume
 from .nvme_volumes import LVM, MADE, NAME, RAID, Entry, NvmeDesired, NvmeObserved, Volume, load_entries
 from .packages import UNFINISHED, observe_packages, plan_packages
@@ -76,7 +76,7 @@ def _files(host: Host, path: str) -> tuple[str, ...]:
 def _left(observed: NvmeObserved, desired: NvmeDesired) -> list[Problem]:
     """Warn of volumes that are no longer declared: they stay as they are."""
     declared = {volume.name for volume in desired.volumes}
-    lines = {marked(line) for line in (observed.fstab or "").splitlines()} - {""}
+    lines = {marked(line, MARK) for line in (observed.fstab or "").splitlines()} - {""}
     step = "nothing, or unmount it and take its line out of /etc/fstab; its disks count as used until they are named for wiping"
     return [
         Problem(f"volume {name}", "made before and no longer declared", "every volume declared", step, "warning")

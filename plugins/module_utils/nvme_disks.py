@@ -12,9 +12,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from .errors import BedplateError
-from .fstab import unescape
 from .host import Host
 from .kernel_state import parse_swaps
+from .mounts import MOUNTINFO, Mount, parse_mounts
 from .operations import last_lines
 
 SYS_BLOCK = "/sys/block"
@@ -98,15 +98,6 @@ class Block:
 
 
 @dataclass(frozen=True)
-class Mount:
-    """A mounted file system: where, its device as ``major:minor``, and its source as mounted."""
-
-    path: str
-    device: str
-    source: str
-
-
-@dataclass(frozen=True)
 class Storage:
     """The host's NVMe disks, what lies over them, and what is mounted."""
 
@@ -131,7 +122,7 @@ class Storage:
 
 def scan(host: Host) -> Storage:
     """Look at disks and what is over them by files alone; signatures stay unknown."""
-    mounts = parse_mounts(host.read("/proc/self/mountinfo") or "")
+    mounts = parse_mounts(host.read(MOUNTINFO) or "")
     swaps = {swap.path.rpartition("/")[2] for swap in parse_swaps(host.read("/proc/swaps") or "")}
     names = [path.rpartition("/")[2] for path in host.glob(f"{SYS_BLOCK}/nvme*")]
     # nvme0c0n1 is a path of a disk with several, which is shown as nvme0n1
@@ -204,17 +195,6 @@ def _uses(host: Host, name: str, place: str, mounts: Sequence[Mount], swaps: set
     device = _value(host, f"{place}/dev")
     found = [m.path for m in mounts if m.device == device or m.source == f"/dev/{name}"]
     return [*found, *(["swap"] if name in swaps else [])]
-
-
-def parse_mounts(text: str) -> tuple[Mount, ...]:
-    """Parse /proc/self/mountinfo (proc(5)); blanks in paths are octal escapes."""
-    mounts = []
-    for line in text.splitlines():
-        left, _dash, right = line.partition(" - ")
-        fields, source = left.split(), right.split()
-        if len(fields) >= 5 and len(source) >= 2:
-            mounts.append(Mount(unescape(fields[4]), fields[2], unescape(source[1])))
-    return tuple(mounts)
 
 
 def probe(host: Host, names: Sequence[str]) -> dict[str, tuple[Signature, ...]]:

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from .core import DRAIN, REBOOT, Change, Nothing, Problem
-from .fstab import FSTAB
+from .fstab import FSTAB, others_on, with_line
 from .nvme_choose import Choice, choose, named
 from .nvme_disks import Block, Disk, content
-from .nvme_fstab import IMAGE_STORE, mount_line, others_on, with_mount
+from .nvme_fstab import IMAGE_STORE, MARK, mount_line
 from .nvme_operations import AddMembers, MakeFilesystem, MountVolume, Remember, WipeDisk, maker, starter
 from .nvme_volumes import MADE, REDUNDANT, SINGLE, Entry, NvmeDesired, NvmeObserved, Volume
 from .operations import WriteFile
@@ -103,10 +103,10 @@ def plan_fstab(plans: Sequence[VolumePlan], fstab: str | None) -> tuple[list[Cha
         if plan.entry is None:
             continue
         volume = plan.volume
-        for other in others_on(text, volume.mount, volume.name):
+        for other in others_on(text, volume.mount, MARK, volume.name):
             step = f"take the line out of {FSTAB}, or choose another mount point"
             problems.append(Problem(f"mount {volume.mount}", f"in {FSTAB}: {other}", f"volume {volume.name}", step))
-        merged = with_mount(text, volume, mount_line(volume, plan.entry))
+        merged = with_line(text, MARK, volume.name, mount_line(volume, plan.entry))
         effects |= DISTURBS if merged != text and plan.mounts else frozenset()
         text = merged
     if text == (fstab or ""):

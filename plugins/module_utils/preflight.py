@@ -8,9 +8,12 @@ from typing import TYPE_CHECKING, ClassVar, Optional
 
 from .apt import apt_get, wait_for_locks
 from .core import Change, Component, Plan
+from .fstab import FSTAB
 from .host import Host
 from .kube_state import observe_kube_state
 from .network import LocalNetwork, Network
+from .nfs_exports import FILE as EXPORTS
+from .nfs_mount import MARK
 from .operations import RemoveFile, RunCommand
 from .packages import UNFINISHED, FinishInterrupted, parse_packages
 from .preflight_checks import check_host
@@ -68,6 +71,7 @@ class Preflight(Component[PreflightDesired, PreflightObserved]):
             unreachable=self.network.unreachable(list(desired.depot_uris)),
             listening_ports=parse_listening(f"{host.read('/proc/net/tcp') or ''}\n{host.read('/proc/net/tcp6') or ''}"),
             kubelet=observe_kube_state(host, desired.kind),
+            nfs=shares_left(host),
             hardware=self._hardware(host) if desired.report else None,
         )
 
@@ -85,6 +89,12 @@ class Preflight(Component[PreflightDesired, PreflightObserved]):
     def _synchronized(host: Host) -> bool | None:
         answer = host.run(["timedatectl", "show", "--property=NTPSynchronized", "--value"]).out.strip()
         return {"yes": True, "no": False}.get(answer)
+
+
+def shares_left(host: Host) -> tuple[str, ...]:
+    """Return the roles that have served or mounted shares here: they run also where the site data name none any more."""
+    left = {"nfs_server": host.exists(EXPORTS), "nfs_client": MARK in (host.read(FSTAB) or "")}
+    return tuple(role for role, here in left.items() if here)
 
 
 def repairs(observed: PreflightObserved) -> list[Change]:

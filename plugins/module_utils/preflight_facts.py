@@ -56,7 +56,7 @@ class Disk:
 
 @dataclass(frozen=True)
 class PreflightObserved:
-    """What was found. Empty strings and zeros where the host does not tell."""
+    """What was found. Empty strings and zeros where the host does not tell. nfs: roles of shares that left something here."""
 
     distribution: str = ""
     architecture: str = ""
@@ -79,6 +79,7 @@ class PreflightObserved:
     unreachable: dict[str, str] = field(default_factory=dict)
     listening_ports: tuple[int, ...] = ()
     kubelet: KubeState = field(default_factory=lambda: KubeState("none", None, None, False, False, {}))
+    nfs: tuple[str, ...] = ()
     hardware: Optional[Hardware] = None
 
 
@@ -142,6 +143,7 @@ def public_facts(observed: PreflightObserved, node_ip: str | None) -> dict[str, 
         "clock_offset_seconds": round(sorted(offsets)[len(offsets) // 2], 3) if offsets else None,
         "time_services": list(observed.time_services),
         "held_packages": list(observed.held_packages),
+        "nfs": list(observed.nfs),
         "kubelet": observed.kubelet.public(),
     }
     return {**facts, "hardware": observed.hardware.public()} if observed.hardware else facts

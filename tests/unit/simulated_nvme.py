@@ -8,8 +8,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from ansible_collections.bedplate.metal.plugins.module_utils.fstab import fields
 from ansible_collections.bedplate.metal.plugins.module_utils.host import Result
-from ansible_collections.bedplate.metal.plugins.module_utils.nvme_fstab import fields
 
 from recorded_host import RecordedHost
 

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 from ansible_collections.bedplate.metal.plugins.module_utils.core import Policy
-from ansible_collections.bedplate.metal.plugins.module_utils.nvme_disks import parse_mounts, parse_signatures
+from ansible_collections.bedplate.metal.plugins.module_utils.mounts import parse_mounts
+from ansible_collections.bedplate.metal.plugins.module_utils.nvme_disks import parse_signatures
 from ansible_collections.bedplate.metal.plugins.module_utils.nvme_fstab import IMAGE_STORE
 from ansible_collections.bedplate.metal.plugins.module_utils.nvme_volumes import Entry, identity
 from fixtures_nvme import LVM, RAID0, RAID1, RULE, SINGLE, desired, errors, lost_a_disk, made, refused, run, warnings, writes

@@ -12,6 +12,7 @@ from .check_fabric import check_fabric
 from .check_gpu import check_gpu
 from .check_network import check_network
 from .check_nvme import check_nvme
+from .check_storage import check_storage
 from .gather import CONTROL_PLANE, GPU_NODES, Gathered
 from .inventory import BUILT_IN_GROUPS
 from .kube_proxy_fields import FIELDS as KUBE_PROXY_FIELDS
@@ -42,6 +43,7 @@ def check_site(found: Gathered, versions: Versions, purpose: str = CREATE) -> No
     check_fabric(found)
     check_gpu(found)
     check_nvme(found)
+    check_storage(found)
     _direct_members(found)
     _references(found)
     _not_used_yet(found)

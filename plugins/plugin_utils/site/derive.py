@@ -20,6 +20,7 @@ from .check_nvme import nvme_role
 from .derive_fabric import fabric_roles, rdma_pools
 from .derive_gpu import GpuDerivation
 from .derive_kernel import kernel_role
+from .derive_storage import StorageDerivation, storage_check
 from .gather import Gathered, SiteHost
 from .kubelet_config import pool_fragment
 from .model import Site
@@ -58,14 +59,22 @@ class Derivation:
         taints = {name: self._pool_taints(name, pool.spec) for name, pool in found.pools.items()}
         self.gpu = GpuDerivation(found, self.site, load_table(), taints)
         rdma = {name: {**pool, "tolerations": self.gpu.tolerations([name])} for name, pool in rdma_pools(found).items()}
-        self.shared = {**self._shared_roles(), **self.gpu.shared_roles(), "rdma_exposure": {"pools": rdma}}
+        self.storage = StorageDerivation(found, self.site.preflight.apt_lock_timeout_seconds)
+        self.shared: dict[str, dict[str, Any]] = {
+            **self._shared_roles(),
+            **self.gpu.shared_roles(),
+            "rdma_exposure": {"pools": rdma},
+            "storage_class": {"shares": self.storage.volumes()},
+        }
 
     def fact(self) -> dict[str, Any]:
-        """Return the fact: cluster, pools, hosts."""
+        """Return the fact: cluster, pools, hosts, and what check_storage does. Storage servers are hosts that are no nodes."""
+        servers = {host.name: self.storage.server(host, self.shared) for host in self.found.servers.values()}
         return {
             "cluster": self._cluster(),
             "pools": {name: self._pool(name) for name in self.found.pools},
-            "hosts": {host.name: self._host(host) for host in self.found.hosts.values()},
+            "hosts": {**{host.name: self._host(host) for host in self.found.hosts.values()}, **servers},
+            "storage_check": storage_check(self.site.storage_check),
         }
 
     def _cluster(self) -> dict[str, Any]:
@@ -116,6 +125,7 @@ class Derivation:
             "exposure_labels": self.gpu.exposure_labels(spec),
             "gpus": {"declared": spec.gpus_per_node if spec and spec.driver else 0, "resources": self.gpu.resources(spec)},
             "taints": taints,
+            "places": self.storage.places(host, spec),
             "roles": self._roles(host, spec, labels, [*taints, UNACCEPTED]),
         }
 
@@ -141,6 +151,7 @@ class Derivation:
         if (volumes := nvme_role(host, self.found.pools.get(host.pool))) is not None:
             roles["nvme"] = {**volumes, "lock_timeout_seconds": self.site.preflight.apt_lock_timeout_seconds}
         roles.update(fabric_roles(host, spec, self.site))
+        roles.update(self.storage.host_roles(host))
         addresses = [a for a in (address, host.data.node_ip_secondary) if a]
         roles["kubelet"].update(node_ip=",".join(addresses), dropins=self._dropins(spec))
         if host.kind == "control-plane":

@@ -24,14 +24,15 @@ from .yamlfile import Path
 CONTROL_PLANE = "control_plane"
 SYSTEM_NODES = "system_nodes"
 GPU_NODES = "gpu_nodes"
+STORAGE_SERVERS = "storage_servers"
 POOL_SPEC = "gpu_pool"
-RESERVED_POOL_NAMES = ("system", "control-plane", CONTROL_PLANE, SYSTEM_NODES, GPU_NODES)
+RESERVED_POOL_NAMES = ("system", "control-plane", CONTROL_PLANE, SYSTEM_NODES, GPU_NODES, STORAGE_SERVERS)
 HOST_KEYS = tuple(HostData.model_fields)
 
 
 @dataclass
 class SiteHost:
-    """A host of the cluster. kind: control-plane or worker. address: ansible_host where it is an IP address."""
+    """A host. kind: control-plane, worker, or storage-server (no node). address: ansible_host where it is an IP address."""
 
     name: str
     kind: str
@@ -68,13 +69,16 @@ class Pool:
 
 @dataclass
 class Gathered:
-    """All that is known of the site. sections: typed, those that are right; written: as resolved, also wrong ones."""
+    """All that is known of the site. sections: typed, those that are right; written: as resolved, also wrong ones. hosts: nodes;
+    servers: hosts that are none.
+    """
 
     inventory: Inventory
     sections: dict[str, Any] = field(default_factory=dict)
     written: dict[str, Resolved] = field(default_factory=dict)
     pools: dict[str, Pool] = field(default_factory=dict)
     hosts: dict[str, SiteHost] = field(default_factory=dict)
+    servers: dict[str, SiteHost] = field(default_factory=dict)
     problems: list[SiteProblem] = field(default_factory=list)
 
     def control_planes(self) -> list[SiteHost]:
@@ -167,7 +171,13 @@ def _hosts(found: Gathered, resolver: Resolver | None) -> None:
             host.pool = "control-plane"
     place = inventory.groups[CONTROL_PLANE].place if CONTROL_PLANE in inventory.groups else Place("inventory", 1)
     found.pools["system"] = Pool("system", place, system)
-    for host in found.hosts.values():
+    for name, place in inventory.hosts_of(STORAGE_SERVERS).items():
+        if name in found.hosts:
+            rule = f"is a node as well, which may serve shares without being in {STORAGE_SERVERS}: take it out of here"
+            found.problems.append(SiteProblem(place, f"{STORAGE_SERVERS}.hosts", name, rule))
+        else:
+            found.servers[name] = SiteHost(name, "storage-server", STORAGE_SERVERS, place)
+    for host in (*found.hosts.values(), *found.servers.values()):
         _host_data(found, host, resolver)
 
 

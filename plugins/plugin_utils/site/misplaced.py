@@ -32,12 +32,15 @@ SOURCES = {
     "gpu_sharing": "gpu_pool.mig",
     "kernel": "kernel",
     "kubelet": "kubelet, or gpu_pool.kubelet of a pool",
+    "nfs_client": "storage",
+    "nfs_server": "storage, of a host in nfs_threads",
     "nvidia_container_toolkit": "gpu_pool.driver and gpu_pool.exposure",
     "nvidia_driver": "gpu_pool.driver",
     "nvme": "gpu_pool.nvme, of a host in nvme_serials and nvme_wipe",
     "preflight": "preflight",
     "rdma_exposure": "gpu_pool.nics",
     "repositories": "packages",
+    "storage_class": "storage",
     "worker": "gpu_pool of the pool",
 }
 """Where the site data say what a role's variables are derived from, by what their names begin with."""

@@ -14,6 +14,7 @@ from .model_cluster import Cluster, KubeletSettings, KubeProxySettings, Network
 from .model_gpu import Gpu
 from .model_host import ContainerRuntime, Packages, Preflight, Registry, Time
 from .model_kernel import Kernel
+from .model_storage import Storage, StorageCheck
 from .types import Label, LabelValue, Prose, Quantity, Shape, Text, Url
 
 Money = Annotated[float, Field(ge=0, strict=False, allow_inf_nan=False)]
@@ -120,23 +121,6 @@ class Tenant(Shape):
     """Limits of the namespace."""
 
 
-class Storage(Shape):
-    """A place for data."""
-
-    name: Label
-    """Name, also that of the storage class."""
-    kind: Literal["local", "nfs", "csi", "object"]
-    """local: a pool's NVMe volume; nfs; csi: a driver's chart; object: an S3 endpoint."""
-    server: Text | None = None
-    """NFS server."""
-    path: Text | None = None
-    """Exported path, or the local volume's mount."""
-    endpoint: Url | None = None
-    """Address of the object store."""
-    tenants: list[Text] = Field(default=[])
-    """Tenants that may use it; none named: all."""
-
-
 class Monitor(Shape):
     """A part of monitoring."""
 
@@ -187,10 +171,12 @@ class Site(Shape):
     """Teams."""
     storage: list[Storage] = Field(default=[])
     """Places for data."""
+    storage_check: StorageCheck = StorageCheck()
+    """What playbooks/check_storage.yml does at each place for data, and how far below its baseline a result may be."""
     monitoring: list[Monitor] = Field(default=[])
     """Parts of monitoring."""
 
 
 SECTIONS = tuple(Site.model_fields)
-NOT_USED_YET = ("queues", "tenants", "storage", "monitoring", "cost")
+NOT_USED_YET = ("queues", "tenants", "monitoring", "cost")
 """Sections that are checked and kept for what is to come; validation warns where one is written."""

@@ -165,3 +165,5 @@ class HostData(Shape):
     """What a card is on this host where it is not as the pool says: interface, RDMA device, PCI address or MAC."""
     out_of_band: Literal["bmc", "serial"] | None = None
     """The other way to the host than its network. It permits to replace the driver of the card the host is reached by."""
+    nfs_threads: Annotated[int, Field(ge=1, le=1024)] = 64
+    """Threads of the host's NFS server, where it is one: how many calls of clients it answers at once."""

@@ -94,11 +94,19 @@ _volume_name = matching(r"[a-z][a-z0-9-]{0,19}", "becomes an array's name: lower
 _SYSTEM_PATHS = ("bin", "boot", "dev", "etc", "lib", "lib64", "proc", "root", "run", "sbin", "sys", "tmp", "usr")
 
 
+OF_THE_SYSTEM = "holds parts of the operating system; choose a directory of its own"
+
+
+def of_the_system(path: str) -> bool:
+    """Tell whether an absolute path is one of the operating system's."""
+    return path.split("/")[1] in _SYSTEM_PATHS or path in ("/", "/opt", "/var", "/var/lib", "/var/log", "/var/tmp")
+
+
 def _mount_point(text: str) -> str:
     if not re.fullmatch(r"(/[A-Za-z0-9._-]+)+", text) or any(part in (".", "..") for part in text.split("/")):
         raise ValueError("must be an absolute path of letters, digits, '.', '_' and '-', without a last slash")
-    if text.split("/")[1] in _SYSTEM_PATHS or text in ("/home", "/opt", "/var", "/var/lib", "/var/log", "/var/tmp"):
-        raise ValueError("holds parts of the operating system; choose a directory of its own")
+    if text == "/home" or of_the_system(text):
+        raise ValueError(OF_THE_SYSTEM)
     return text
 
 

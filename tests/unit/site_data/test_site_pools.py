@@ -193,7 +193,7 @@ tenants:
   - {name: t1, queues: [q1, q9]}
   - {name: T2}
 storage:
-  - {name: s, kind: nfs, tenants: [t7]}
+  - {name: s, kind: nfs, server: 10.9.0.1, path: /s, tenants: [t7]}
 """
 
 
