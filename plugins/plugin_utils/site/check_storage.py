@@ -63,7 +63,7 @@ def _server(found: Gathered, index: int, share: Storage) -> None:
 
 def _clients(found: Gathered, index: int, share: Storage, server: SiteHost) -> None:
     users = users_of(found, share)
-    if not users and not share.clients:
+    if not users and not share.clients and set(share.pools) <= set(found.pools):
         found.problem("storage", (index, "pools"), share.pools, "no node uses it and clients names nobody, so nobody is let in")
     for host in users:
         if host is server:
