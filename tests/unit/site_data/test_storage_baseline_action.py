@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
 from fake_api import FakeApi, Served, node
+
 from site_directory import SiteDirectory
 
 PLAY = """\
