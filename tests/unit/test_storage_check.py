@@ -23,10 +23,8 @@ from ansible_collections.bedplate.metal.plugins.modules.storage_check import alo
 
 MIB = 1024**2
 SETTINGS = Settings(".bedplate-check-w1", 4 * MIB, 250, 512, 30)
-VERIFY_FAILED = "fio: pid=23434, err=84/file:io_u.c:2190, func=io_u_queued_complete, error=Invalid or incomplete multibyte or wide character\n"
-CHECKSUM = (
-    "xxhash: verify failed at file /data/x offset 4194304, length 1048576 (requested block: offset=4194304, length=1048576)\n"
-)
+VERIFY_FAILED = "fio: pid=23434, err=84/file:io_u.c:2190, func=io_u_queued_complete, error=Invalid or incomplete multibyte\n"
+CHECKSUM = "xxhash: verify failed at file /data/x offset 4194304, length 1048576 (requested block: offset=4194304)\n"
 
 
 def answer(*, read: int = 0, write: int = 0, error: int = 0) -> str:
