@@ -3,9 +3,10 @@
 
 from __future__ import annotations
 
+import ipaddress
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 FILE = "/etc/exports.d/bedplate.exports"
 OTHERS = ("/etc/exports", "/etc/exports.d/*.exports")
@@ -16,6 +17,7 @@ OPEN = re.compile(r'type: (?:open|lock|layout), .*superblock: "([0-9a-f]+):([0-9
 """A file that a client has open, in /proc/fs/nfsd/clients/*/states (Linux, fs/nfsd/nfs4state.c). A delegation alone is a promise
 that the server may take back.
 """
+ADDRESS = re.compile(r"[0-9.]+(/[0-9]+)?$|[0-9a-fA-F:.]*:[0-9a-fA-F:.]*(/[0-9]+)?$")
 
 
 @dataclass(frozen=True)
@@ -58,7 +60,10 @@ def paths_of(text: str) -> list[str]:
     return [line.split()[0].strip('"') for line in joined.splitlines() if line.split() and not line.startswith("#")]
 
 
-def parse_table(text: str) -> dict[tuple[str, str], frozenset[str]]:
+Table = Mapping[tuple[str, str], frozenset[str]]
+
+
+def parse_table(text: str) -> Table:
     """Parse the table in force (``path<tab>client(options)``): options by path and client."""
     found = {}
     for line in text.splitlines():
@@ -68,28 +73,66 @@ def parse_table(text: str) -> dict[tuple[str, str], frozenset[str]]:
     return found
 
 
-def in_force(table: Mapping[tuple[str, str], frozenset[str]], exports: Iterable[Export]) -> bool:
+def in_force(table: Table, exports: Iterable[Export]) -> bool:
     """Tell whether the table has every client of the shares with what it may do, and nobody else there."""
     for export in exports:
-        found = {client: options for (path, client), options in table.items() if path == export.path}
-        wanted = set(export.options[:2])
+        found, wanted = clients_of(table, export.path), set(export.options[:2])
         if set(found) != set(export.clients) or not all(wanted <= options for options in found.values()):
             return False
     return True
 
 
-def openers(states: Mapping[str, str], infos: Mapping[str, str], device: str) -> list[str]:
-    """Return the clients that have files open on a device (``major:minor``). states, infos: texts by client's directory."""
-    who = []
+def clients_of(table: Table, path: str) -> dict[str, frozenset[str]]:
+    """Return the options in force for a path by client."""
+    return {client: options for (exported, client), options in table.items() if exported == path}
+
+
+def losers(table: Table, export: Export) -> list[str]:
+    """Return the clients that may do less by an export than they may now: those that it leaves out, or all of them."""
+    found = clients_of(table, export.path)
+    less = {"rw"} if export.read_only else set()
+    less |= {"no_root_squash"} if export.root_squash else set()
+    return [client for client, options in found.items() if client not in export.clients or less & options]
+
+
+def keeping(table: Table, export: Export) -> Export:
+    """Return an export that leaves everybody what is in force."""
+    found = clients_of(table, export.path)
+    now = frozenset[str]().union(*found.values())
+    return replace(
+        export,
+        clients=tuple(dict.fromkeys([*export.clients, *found])),
+        read_only=export.read_only and "rw" not in now,
+        root_squash=export.root_squash and "no_root_squash" not in now,
+    )
+
+
+def openers(states: Mapping[str, str], infos: Mapping[str, str], device: str) -> dict[str, str]:
+    """Return the clients that have files open on a device (``major:minor``), by address, as they are called in messages.
+
+    states, infos: texts by client's directory.
+    """
+    who = {}
     for client, text in states.items():
         devices = {f"{int(major, 16)}:{int(minor, 16)}" for major, minor in OPEN.findall(text)}
-        if device in devices:
-            address = re.search(r'^address: "(\S+?)(?::\d+)?"', infos.get(client, ""), re.MULTILINE)
-            who.append(f"client {address[1]}" if address else f"client {client}")
+        found = re.search(r'^address: "\[?([0-9a-fA-F.:]+?)\]?(?::\d+)?"', infos.get(client, ""), re.MULTILINE)
+        if device in devices and found:
+            who[found[1]] = f"client {found[1]}"
     return who
 
 
-def mounters(rmtab: str, path: str) -> list[str]:
+def mounters(rmtab: str, path: str) -> dict[str, str]:
     """Return the clients that have a path mounted by NFS 3 (/var/lib/nfs/rmtab); the server does not know their open files."""
     rows = [line.rsplit(":", 2) for line in rmtab.splitlines()]
-    return [f"client {row[0]} (NFS 3)" for row in rows if len(row) == 3 and row[1] == path]
+    return {row[0]: f"client {row[0]} (NFS 3)" for row in rows if len(row) == 3 and row[1] == path}
+
+
+def among(who: Mapping[str, str], clients: Iterable[str]) -> tuple[str, ...]:
+    """Return those whose address is one of some clients, or in a range of theirs; a name could be anybody's address."""
+    named = {client for client in clients if not ADDRESS.match(client)}
+    ranges = [ipaddress.ip_network(client) for client in clients if client not in named]
+
+    def is_one(address: str) -> bool:
+        return bool(named) or not ADDRESS.match(address) or any(ipaddress.ip_address(address) in one for one in ranges)
+
+    return tuple(shown for address, shown in who.items() if is_one(address))

@@ -7,7 +7,7 @@ Nothing here restarts a server: clients would wait out its grace period. Exports
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 from .apt import DEFAULT_LOCK_TIMEOUT_SECONDS
@@ -21,8 +21,13 @@ from .nfs_exports import (
     OTHERS,
     TABLE,
     Export,
+    Table,
+    among,
+    clients_of,
     in_force,
+    keeping,
     line_of,
+    losers,
     mounters,
     openers,
     parse_file,
@@ -54,15 +59,15 @@ class ServerDesired:
 @dataclass(frozen=True)
 class ServerObserved:
     """packages: state of what is missing. file, settings: our files. others: paths that other files export, by file. table: what
-    is in force. missing: directories that are not there. threads: of the running server, 0 where it does not run. used: who uses
-    a path that is no longer declared.
+    is in force. missing: directories that are not there. threads: of the running server, 0 where it does not run. used: by path
+    who has files open there and would lose them.
     """
 
     packages: Mapping[str, PackageState] = field(default_factory=dict)
     file: str | None = None
     settings: str | None = None
     others: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    table: str = ""
+    table: Table = field(default_factory=dict)
     mounts: tuple[Mount, ...] = ()
     missing: frozenset[str] = frozenset()
     active: bool = False
@@ -83,18 +88,21 @@ class NfsServer(Component[ServerDesired, ServerObserved]):
         paths = [path for pattern in OTHERS for path in host.glob(pattern) if path != FILE]
         shown_state = host.run(["systemctl", "show", SERVICE, "-p", "ActiveState", "-p", "UnitFileState"]).out
         threads = (host.read(THREADS) or "").strip()
+        table = parse_table(host.read(TABLE) or "")
+        losing = {export.path: losers(table, export) for export in desired.exports}
+        losing.update({path: list(clients_of(table, path)) for path in gone(file, desired).values()})
         return ServerObserved(
             packages=observe_packages(host, [] if there or not desired.exports else [PACKAGE]),
             file=file,
             settings=host.read(SETTINGS),
             others={path: tuple(paths_of(host.read(path) or "")) for path in paths},
-            table=host.read(TABLE) or "",
+            table=table,
             mounts=mounts,
             missing=frozenset(export.path for export in desired.exports if not host.exists(export.path)),
             active="ActiveState=active" in shown_state,
             enabled="UnitFileState=enabled" in shown_state,
             threads=int(threads) if threads.isdigit() else 0,
-            used={path: who for path in gone(file, desired).values() if (who := _users(host, mounts, path))},
+            used={path: who for path, some in losing.items() if some and (who := among(_users(host, mounts, path), some))},
         )
 
     def plan(self, observed: ServerObserved, desired: ServerDesired) -> Plan:
@@ -102,10 +110,12 @@ class NfsServer(Component[ServerDesired, ServerObserved]):
         problems = [problem for export in desired.exports for problem in check_export(export, observed)]
         leaving = gone(observed.file, desired)
         kept = {name: path for name, path in leaving.items() if path in observed.used}
+        exports = [keeping(observed.table, e) if e.path in observed.used else e for e in desired.exports]
         problems += [_in_use(name, path, observed) for name, path in kept.items()]
+        problems += [_in_use(e.name, e.path, observed) for e in desired.exports if e.path in observed.used]
         if not desired.exports and observed.file is None:
             return Plan((), problems)
-        exported = {path for path, _client in parse_table(observed.table)}
+        exported = {path for path, _client in observed.table}
         changes = [
             Change(f"export {path}", "in force", None, operation=Unexport(path))
             for name, path in leaving.items()
@@ -117,7 +127,7 @@ class NfsServer(Component[ServerDesired, ServerObserved]):
             if e.path in observed.missing
         ]
         lines = parse_file(observed.file or "")
-        entries = {**{name: lines[name] for name in kept}, **{export.name: line_of(export) for export in desired.exports}}
+        entries = {**{name: lines[name] for name in kept}, **{export.name: line_of(export) for export in exports}}
         text = "".join(entries[name] for name in sorted(entries))
         if text:
             changes += file_change(FILE, observed.file, HEADER + text)
@@ -127,7 +137,7 @@ class NfsServer(Component[ServerDesired, ServerObserved]):
         changes += plan_packages(
             observed.packages, dict.fromkeys(observed.packages), lock_timeout_seconds=desired.lock_timeout_seconds
         )
-        return Plan([*changes, *plan_service(observed, desired)], problems)
+        return Plan([*changes, *plan_service(observed, replace(desired, exports=tuple(exports)))], problems)
 
 
 def gone(file: str | None, desired: ServerDesired) -> dict[str, str]:
@@ -151,8 +161,8 @@ def plan_service(observed: ServerObserved, desired: ServerDesired) -> list[Chang
     elif desired.exports and observed.threads != desired.threads:
         raise_to = RunCommand(("rpc.nfsd", str(desired.threads)), "set the number of threads")
         changes.append(Change("threads of the NFS server", observed.threads, desired.threads, operation=raise_to))
-    if not in_force(parse_table(observed.table), desired.exports):
-        found = sorted(f"{path} for {client}" for path, client in parse_table(observed.table))
+    if not in_force(observed.table, desired.exports):
+        found = sorted(f"{path} for {client}" for path, client in observed.table)
         wanted = [f"{export.path} for {', '.join(export.clients)}" for export in desired.exports]
         apply = RunCommand(("exportfs", "-ra"), "put the exports in force", next_step="read what exportfs says on the host")
         changes.append(Change("exports in force", found, wanted, operation=apply, needs=needs))
@@ -173,17 +183,17 @@ def check_export(export: Export, observed: ServerObserved) -> list[Problem]:
 
 
 def _in_use(name: str, path: str, observed: ServerObserved) -> Problem:
-    step = "end what has files open there, then repeat; until then it stays exported"
-    wanted = "nobody, since the share is no longer declared"
+    step = "end what has files open there, then repeat; until then they may do what they could before"
+    wanted = "nobody, since the site data permit them less"
     return Problem(f"export {path} of share {name}", f"in use by {shown(observed.used[path])}", wanted, step, "warning")
 
 
-def _users(host: Host, mounts: tuple[Mount, ...], path: str) -> tuple[str, ...]:
-    """Return the clients with files open on the file system of a path, and those that have it mounted by NFS 3."""
+def _users(host: Host, mounts: tuple[Mount, ...], path: str) -> dict[str, str]:
+    """Return the clients with files open on the file system of a path, and those that have it mounted by NFS 3, by address."""
     names = [found.split("/")[-2] for found in host.glob(f"{CLIENTS}/*/states")]
     states = {name: host.read(f"{CLIENTS}/{name}/states") or "" for name in names}
     infos = {name: host.read(f"{CLIENTS}/{name}/info") or "" for name in names}
-    return (*openers(states, infos, device_of(mounts, path)), *mounters(host.read(RMTAB) or "", path))
+    return {**openers(states, infos, device_of(mounts, path)), **mounters(host.read(RMTAB) or "", path)}
 
 
 @dataclass(frozen=True)

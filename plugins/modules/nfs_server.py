@@ -14,7 +14,7 @@ description:
     file of its own in /etc/exports.d. What other files export stays as it is; a path that is in both is refused.
   - Exports and the number of threads change while the server runs; it is never restarted.
   - A share that is no longer in O(shares) is exported no more if no client has a file open on its file system; else it stays,
-    with a warning that says who. Its directory always stays.
+    with a warning that says who. The same holds for clients that are to do less than they may. Its directory always stays.
 attributes:
   check_mode:
     description: Predicts the same changes.

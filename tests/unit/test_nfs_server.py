@@ -9,7 +9,14 @@ import pytest
 from ansible_collections.bedplate.metal.plugins.module_utils.core import Outcome
 from ansible_collections.bedplate.metal.plugins.module_utils.errors import BedplateError
 from ansible_collections.bedplate.metal.plugins.module_utils.mounts import MOUNTINFO
-from ansible_collections.bedplate.metal.plugins.module_utils.nfs_exports import FILE, TABLE, mounters, parse_table, paths_of
+from ansible_collections.bedplate.metal.plugins.module_utils.nfs_exports import (
+    FILE,
+    TABLE,
+    among,
+    mounters,
+    parse_table,
+    paths_of,
+)
 from ansible_collections.bedplate.metal.plugins.module_utils.nfs_server import SERVICE, SETTINGS, THREADS
 from fixtures_nfs import EXPORT, OTHER, ServerMachine, server_desired, serving_host
 
@@ -141,6 +148,37 @@ class TestTakenOut:
         machine.host.files["/var/lib/nfs/rmtab"] = "10.0.0.22:/srv/data:0x00000001\n10.0.0.9:/srv/code:0x00000001\n"
         assert "in use by client 10.0.0.22 (NFS 3)" in said(machine.run(OTHER))
 
+    def test_a_client_less_with_files_open_keeps_them_and_a_client_more_is_let_in(self) -> None:
+        machine = serving_host()
+        machine.host.files[MOUNTINFO] += SRV
+        machine.opened("0:41", "[fd00::9]:812")
+        machine.opened("0:41")
+        outcome = machine.run({**EXPORT, "clients": ["10.0.0.22", "10.0.0.23"]}, OTHER)
+        assert "warning: export /srv/data of share data: found in use by client 10.0.0.21;" in said(outcome)
+        clients = {client for path, client in parse_table(machine.host.files[TABLE]) if path == "/srv/data"}
+        assert clients == {"10.0.0.21", "10.0.0.22", "10.0.0.23"}
+        del machine.host.files["/proc/fs/nfsd/clients/4/states"]
+        machine.run({**EXPORT, "clients": ["10.0.0.22", "10.0.0.23"]}, OTHER)
+        clients = {client for path, client in parse_table(machine.host.files[TABLE]) if path == "/srv/data"}
+        assert clients == {"10.0.0.22", "10.0.0.23"}
+
+    def test_a_client_less_is_out_although_another_has_files_open(self) -> None:
+        machine = serving_host()
+        machine.host.files[MOUNTINFO] += SRV
+        machine.opened("0:41", "10.0.0.22:700")
+        outcome = machine.run({**EXPORT, "clients": ["10.0.0.22"]}, OTHER)
+        assert not outcome.problems and ("/srv/data", "10.0.0.21") not in parse_table(machine.host.files[TABLE])
+
+    def test_writers_stay_writers_until_they_have_closed_their_files(self) -> None:
+        machine = serving_host()
+        machine.host.files[MOUNTINFO] += SRV
+        machine.opened("0:41")
+        outcome = machine.run({**EXPORT, "read_only": True}, OTHER)
+        assert not outcome.changed and "in use by client 10.0.0.21" in said(outcome)
+        del machine.host.files["/proc/fs/nfsd/clients/4/states"]
+        machine.run({**EXPORT, "read_only": True}, OTHER)
+        assert "ro" in parse_table(machine.host.files[TABLE])["/srv/data", "10.0.0.22"]
+
     def test_another_name_for_the_same_path(self) -> None:
         machine = serving_host()
         machine.opened("254:1")
@@ -187,4 +225,9 @@ class TestTables:
         assert paths_of('# no\n"/a" 10.0.0.1(rw)\n\n/b \\\n 10.0.0.2\n') == ["/a", "/b"]
 
     def test_clients_of_nfs_3_by_ipv6(self) -> None:
-        assert mounters("fd00::1:/srv/data:0x00000001\n", "/srv/data") == ["client fd00::1 (NFS 3)"]
+        assert mounters("fd00::1:/srv/data:0x00000001\n", "/srv/data") == {"fd00::1": "client fd00::1 (NFS 3)"}
+
+    def test_who_is_meant_by_a_range_and_by_a_name(self) -> None:
+        who = {"10.0.0.21": "a", "fd00::1": "b"}
+        assert among(who, ["10.0.0.0/28"]) == () and among(who, ["10.0.0.0/24"]) == ("a",) and among(who, ["fd00::/64"]) == ("b",)
+        assert among(who, ["w1.example.com"]) == ("a", "b") and among({"w1.example.com": "c"}, ["10.0.0.1"]) == ("c",)

@@ -63,3 +63,25 @@ def test_a_rolled_node_passes_the_gate_after_its_reboot_or_stays_cordoned() -> N
 def test_a_pool_that_shows_its_gpus_no_more_is_rolled_too() -> None:
     (shown,) = [task for task in load("tasks/node_components.yml") if "bedplate.metal.pool_nodes" in task]
     assert "when" not in shown
+
+
+def test_a_share_is_served_before_it_is_mounted() -> None:
+    plays = [play["name"] for play in load("site.yml")]
+    assert plays[0] == "Storage servers that are no nodes"
+    roles = [task["ansible.builtin.import_role"]["name"].rpartition(".")[2] for task in load("tasks/host_components.yml")]
+    assert roles.index("nvme") < roles.index("nfs_server") < roles.index("nfs_client") < roles.index("kubelet")
+    assert roles.index("fabric") < roles.index("nfs_client"), "it may be reached over the fabric"
+
+
+def test_the_last_share_taken_out_is_taken_away() -> None:
+    """The roles run where a share is declared, and where preflight saw one of before."""
+    tasks = {task["name"]: task for task in load("tasks/host_components.yml")}
+    for name, role in (("NFS server", "nfs_server"), ("NFS client", "nfs_client")):
+        when = trust_as_template("{{ " + tasks[name]["when"] + " }}")
+
+        def runs(shares: list[str], observed: Any, when: Any = when, role: str = role) -> object:
+            variables = {f"{role}_shares": shares, **observed}
+            return Templar(loader=DataLoader(), variables=variables).template(when)
+
+        assert runs(["data"], {}) is True and runs([], {"bedplate_observed": {"nfs": [role]}}) is True
+        assert runs([], {}) is False and runs([], {"bedplate_observed": {"nfs": []}}) is False
