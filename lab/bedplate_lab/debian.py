@@ -54,6 +54,7 @@ MIRRORED = (
     "rsync",
     "runc",
     "socat",
+    "systemd-resolved",
     "tcpdump",
     "udev",
     "util-linux-extra",

@@ -66,8 +66,8 @@ def run(wanted: Sequence[str], extra: Sequence[str] = (), *, keep: bool = False,
     alone += suites.lint() if "lint" in wanted else []
     if not {"e2e", "molecule", "metal"} & set(wanted):
         return _side_by_side(*([check] for check in alone))
-    # Molecule's hosts and the virtual machines need the depot alone; the cluster is for the e2e tests.
-    with Lab(keep=keep, arguments=() if "e2e" in wanted else ("--no-site",)) as lab:
+    # Molecule's hosts need the depot alone; the cluster is for the e2e tests, and a virtual machine joins it.
+    with Lab(keep=keep, arguments=() if {"e2e", "metal"} & set(wanted) else ("--no-site",)) as lab:
         cluster = suites.e2e(extra) if "e2e" in wanted else []
         hosts = suites.molecule() if "molecule" in wanted else []
         hosts += suites.e2e_apart(extra) if "e2e" in wanted else []
