@@ -8,6 +8,7 @@ it with them. They change only where no work can be disturbed.
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -20,6 +21,9 @@ MANAGED = "bedplate.dev/pool"
 """Annotation (JSON, format 1): the label and taint keys set here, so that they are removed again when no longer wanted."""
 FORMAT = 1
 ATTEMPTS = 4
+REGISTER_SECONDS = 60.0
+"""How long a host that has joined may be without a Node: kubeadm ends when kubelet has its certificate, before it registers."""
+POLL_SECONDS = 1.0
 EXPOSURE = "pool.bedplate.dev/exposure"
 """Label: how the node's GPUs are shown to Kubernetes."""
 EXPOSURE_PREFIXES = (EXPOSURE, "nvidia.com/", "feature.node.kubernetes.io/")
@@ -141,14 +145,15 @@ def reconcile(
     *,
     check: bool,
     busy: Collection[str] = (),
+    wait_seconds: float = REGISTER_SECONDS,
 ) -> Reconciled:
-    """Bring the nodes of hosts to what they shall carry. busy: hosts whose nodes carry work."""
+    """Bring the nodes of hosts to what they shall carry. busy: hosts whose nodes carry work. wait_seconds: for missing nodes."""
     wanted = {host: NodeDesired.of(desired.get(host) or {}) for host in hosts}
-    nodes = {node["metadata"]["name"]: node for node in api.nodes()}
+    nodes = _nodes(api, hosts, 0 if check else wait_seconds)
     found = Reconciled()
     for host in hosts:
         if host not in nodes:
-            text = f"node {host}: found no Node object; wanted one. Next: see why the host did not join, then repeat"
+            text = f"node {host}: found no Node object; wanted one. Next: journalctl -u kubelet on the host says why, then repeat"
             found.missing[host] = text
             continue
         plan = plan_node(nodes[host], wanted[host], busy=host in busy)
@@ -158,6 +163,16 @@ def reconcile(
         if plan.patch and not check:
             _patch(api, nodes[host], wanted[host], plan, busy=host in busy)
     return found
+
+
+def _nodes(api: Api, hosts: Sequence[str], wait_seconds: float) -> dict[str, Mapping[str, Any]]:
+    """Return the Node objects by name, as soon as the hosts have theirs or the time is over."""
+    deadline = time.monotonic() + wait_seconds
+    while True:
+        nodes = {node["metadata"]["name"]: node for node in api.nodes()}
+        if nodes.keys() >= set(hosts) or time.monotonic() >= deadline:
+            return nodes
+        time.sleep(POLL_SECONDS)
 
 
 def _patch(api: Api, node: Mapping[str, Any], desired: NodeDesired, plan: NodePlan, *, busy: bool) -> None:

@@ -90,8 +90,21 @@ def test_a_taint_somebody_adds_at_the_same_moment_is_not_lost(tmp_path: Path) ->
 def test_a_host_without_a_node_is_named_and_the_others_go_on(tmp_path: Path) -> None:
     fake = cluster(w1=node("w1"))
     with Served(fake, tmp_path) as kubeconfig:
-        found = reconcile(Api(kubeconfig), ["w9", "w1"], {"w1": DESIRED}, check=False)
+        found = reconcile(Api(kubeconfig), ["w9", "w1"], {"w1": DESIRED}, check=False, wait_seconds=0)
     assert "found no Node object" in found.missing["w9"] and found.changes
+
+
+def test_a_node_that_registers_a_moment_after_the_join_is_waited_for(tmp_path: Path) -> None:
+    fake = cluster()
+
+    def register(api: FakeApi, method: str, path: str) -> None:
+        if len(api.requests) == 2:
+            api.add("/api/v1/nodes/w1", node("w1"))
+
+    fake.before = register
+    with Served(fake, tmp_path) as kubeconfig:
+        found = reconcile(Api(kubeconfig), ["w1"], {"w1": DESIRED}, check=False)
+    assert not found.missing and found.changes
 
 
 def test_a_changed_value_of_a_taint_replaces_it() -> None:
