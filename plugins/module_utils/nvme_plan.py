@@ -47,9 +47,9 @@ def plan_volume(volume: Volume, observed: NvmeObserved, desired: NvmeDesired) ->
     elif not choice.known and not fresh:
         changes.append(Change(f"volume {volume.name} in the record", None, entry.serials, operation=Remember(entry)))
     if entry.layout != SINGLE and device is None:
-        what, made = f"volume {volume.name}", f"{entry.layout} of {named(entry.serials)}"
+        what, members = f"volume {volume.name}", f"{entry.layout} of {named(entry.serials)}"
         change = (
-            Change(what, None, made, DISTURBS, maker(entry))
+            Change(what, None, members, DISTURBS, maker(entry))
             if fresh
             else Change(what, "not running", "running", DISTURBS, starter(entry))
         )

@@ -169,7 +169,7 @@ def _nodes(api: Api, hosts: Sequence[str], wait_seconds: float) -> dict[str, Map
     """Return the Node objects by name, as soon as the hosts have theirs or the time is over."""
     deadline = time.monotonic() + wait_seconds
     while True:
-        nodes = {node["metadata"]["name"]: node for node in api.nodes()}
+        nodes: dict[str, Mapping[str, Any]] = {node["metadata"]["name"]: node for node in api.nodes()}
         if nodes.keys() >= set(hosts) or time.monotonic() >= deadline:
             return nodes
         time.sleep(POLL_SECONDS)

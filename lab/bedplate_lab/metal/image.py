@@ -14,10 +14,12 @@ from bedplate_lab.run import run
 
 ROLE_PACKAGES = (
     "chrony",
+    "fio",
     "ibverbs-providers",
     "ibverbs-utils",
     "lvm2",
     "mdadm",
+    "nfs-common",
     "nvme-cli",
     "perftest",
     "rdma-core",

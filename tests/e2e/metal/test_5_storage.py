@@ -16,7 +16,7 @@ from ..hosts import sh
 from ..site import Run, Site
 from ..wait import wait_until
 from .machines import Metal, machine
-from .test_3_fabric import CONTROL_PLANE
+from .metal_site import NOBODY
 
 SERVER, CLIENT = "m1", "m2"
 PATH, MOUNT, LOCAL = "/srv/bedplate-data", "/bedplate-data", "/bedplate-local"
@@ -57,7 +57,7 @@ def site(metal: Metal, share: None, tmp_path_factory: pytest.TempPathFactory) ->
     sh(CLIENT, f"mountpoint -q {LOCAL} || mount -o loop /var/tmp/local.img {LOCAL}")
     directory = tmp_path_factory.mktemp("storage")
     place = {"rack": "r1", "topology_block": "b1"}
-    write_site(directory, "metal", CONTROL_PLANE, {"train": {CLIENT: {**metal.variables[CLIENT], **place}}})
+    write_site(directory, "metal", NOBODY, {"train": {CLIENT: {**metal.variables[CLIENT], **place}}})
     hosts = yaml.safe_load((directory / "hosts.yml").read_text(encoding="utf-8"))
     hosts["all"]["children"]["storage_servers"] = {"hosts": {SERVER: dict(metal.variables[SERVER])}}
     spec = {"accelerator": "l4-24gb", "gpus_per_node": 1, "topology": "1gpu-pcie", "fabric": "ethernet", "workload": "dev"}
