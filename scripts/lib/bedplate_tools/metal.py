@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The suite of the virtual machines: what new ones show, then what needs one of them beside the other, then what needs both."""
+"""The suite of the virtual machines: the tests of one of them beside those of the other, then those that need both."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from bedplate_tools.lab import LAB
 from bedplate_tools.result import Check, Result, of_command
 
 TESTS = "tests/e2e/metal"
-FIRST = f"{TESTS}/test_1_whole.py"
 MACHINES = ("m1", "m2")
 """Tests of one machine alone are in a directory of its name."""
 Pytest = Callable[[str, Sequence[str]], Result]
@@ -30,12 +29,8 @@ class Metal:
     def checks(self, options: Sequence[str], extra: Sequence[str]) -> list[Check]:
         """Return the checks; with arguments of pytest's (extra) all tests are one run. options: pytest's, of every run."""
         beside = [f"{TESTS}/{name}" for name in MACHINES]
-        rest = [TESTS, f"--ignore={FIRST}", *(f"--ignore={path}" for path in beside)]
-        parts = [
-            partial(self._run, "metal whole", [FIRST]),
-            partial(self._side_by_side, beside),
-            partial(self._run, "metal", rest),
-        ]
+        rest = [TESTS, *(f"--ignore={path}" for path in beside)]
+        parts = [partial(self._side_by_side, beside), partial(self._run, "metal", rest)]
         if extra:
             parts = [partial(self._run, "metal", [TESTS, *extra])]
         return [self._boot, *(partial(part, options) for part in parts), self._remove]

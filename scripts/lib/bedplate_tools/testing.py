@@ -15,6 +15,8 @@ from bedplate_tools.lab import Lab
 from bedplate_tools.result import Check, Result, summary
 
 SUITES = ("unit", "lint", "e2e", "molecule", "metal")
+BY_DEFAULT = SUITES[:-1]
+"""The virtual machines are named to be tested: emulated, they take long."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -28,11 +30,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         prog="scripts/test",
         description="Run the tests. Logs and JUnit files go to reports/test. What follows -- is pytest's (unit, e2e, metal).",
     )
-    parser.add_argument("suites", nargs="*", choices=[*SUITES, []], metavar="|".join(SUITES), help="default: all")
+    parser.add_argument("suites", nargs="*", choices=[*SUITES, []], metavar="|".join(SUITES), help="default: all but metal")
     parser.add_argument("--keep", action="store_true", help="leave the lab up afterwards")
     parser.add_argument("--full", action="store_true", help="metal: also what takes long on emulated processors")
     options = parser.parse_args(arguments)
-    wanted = [suite for suite in SUITES if suite in (options.suites or SUITES)]
+    wanted = [suite for suite in SUITES if suite in (options.suites or BY_DEFAULT)]
 
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, _interrupt)

@@ -12,7 +12,7 @@ from bedplate_lab.metal.plan import chosen
 
 from ..hosts import lab
 from .machines import Metal, checksum, machine, sh
-from .whole import Whole, bring
+from .whole import PLAIN, SECURE, applied, bring
 
 UP_SECONDS = 1500
 FULL = "only in the full form of these tests (scripts/test metal --full)"
@@ -42,16 +42,11 @@ def metal(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config)
 
 
 @pytest.fixture(scope="session")
-def whole(metal: Metal) -> Whole:
-    """What was seen while every role was applied to new machines."""
-    return bring(metal)
-
-
-@pytest.fixture(scope="session")
-def final(metal: Metal, request: pytest.FixtureRequest) -> Metal:
+def final(metal: Metal) -> Metal:
     """The machines with every role applied: by this run of the tests, or by one before it that left them running."""
-    if not all(sh(name, "ls /var/lib/bedplate/nvme.json", check=False) for name in metal.variables):
-        request.getfixturevalue("whole")
+    for name in (PLAIN, SECURE):
+        if not applied(name):
+            bring(metal, name)
     return metal
 
 

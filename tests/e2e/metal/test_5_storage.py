@@ -10,8 +10,6 @@ from typing import Any
 import pytest
 import yaml
 
-from bedplate_tools.lab_site import write_site
-
 from ..hosts import sh
 from ..site import Run, Site
 from ..wait import wait_until
@@ -56,19 +54,23 @@ def site(metal: Metal, share: None, tmp_path_factory: pytest.TempPathFactory) ->
     sh(CLIENT, f"truncate -s 256M /var/tmp/local.img && mkfs.ext4 -q -F /var/tmp/local.img && mkdir -p {LOCAL}")
     sh(CLIENT, f"mountpoint -q {LOCAL} || mount -o loop /var/tmp/local.img {LOCAL}")
     directory = tmp_path_factory.mktemp("storage")
-    place = {"rack": "r1", "topology_block": "b1"}
-    write_site(directory, "metal", NOBODY, {"train": {CLIENT: {**metal.variables[CLIENT], **place}}})
-    hosts = yaml.safe_load((directory / "hosts.yml").read_text(encoding="utf-8"))
-    hosts["all"]["children"]["storage_servers"] = {"hosts": {SERVER: dict(metal.variables[SERVER])}}
+    children = {
+        "control_plane": {"hosts": NOBODY},
+        "storage_servers": {"hosts": {SERVER: dict(metal.variables[SERVER])}},
+        "gpu_nodes": {"children": {"train": {"hosts": {CLIENT: dict(metal.variables[CLIENT])}}}},
+    }
     spec = {"accelerator": "l4-24gb", "gpus_per_node": 1, "topology": "1gpu-pcie", "fabric": "ethernet", "workload": "dev"}
     files: dict[str, Any] = {
-        "hosts.yml": hosts,
+        "hosts.yml": {"all": {"children": children}},
         "group_vars/train.yml": {"gpu_pool": {**spec, "exposure": "none"}},
-        "group_vars/all/storage.yml": {
+        "group_vars/all.yml": {
+            "cluster": {"name": "metal", "kubernetes_version": "1.36.3", "endpoint": {"name": "api.metal.bedplate.test"}},
+            "network": {"node_cidrs": ["10.87.0.0/24"], "pod_cidrs": ["10.244.0.0/16"], "service_cidrs": ["10.96.0.0/16"]},
             "storage": [SHARE, {"name": "scratch", "kind": "local", "path": LOCAL}],
             "storage_check": CHECK,
         },
     }
+    (directory / "group_vars").mkdir()
     for name, data in files.items():
         (directory / name).write_text(yaml.safe_dump(data), encoding="utf-8")
     return Site((directory,))

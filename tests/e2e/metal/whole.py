@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -41,9 +40,9 @@ def address(name: str) -> str:
     return f"10.88.0.{machine(name).octet}/24"
 
 
-def scratch(name: str) -> dict[str, Any]:
-    """The volume each machine has: of the larger disks the two that a rule finds blank."""
-    rule = {"min_size_bytes": machine(name).disks[0].size_bytes, "count": 2}
+def scratch(name: str, count: int) -> dict[str, Any]:
+    """The volume each machine has: of the larger disks those that a rule finds blank."""
+    rule = {"min_size_bytes": machine(name).disks[0].size_bytes, "count": count}
     return {"name": "scratch", "mount": "/scratch", "layout": "raid0", **rule}
 
 
@@ -53,9 +52,9 @@ def volume(name: str, mount: str, layout: str, *short: str) -> dict[str, Any]:
 
 
 VOLUMES = {
-    PLAIN: [scratch(PLAIN)],
+    PLAIN: [scratch(PLAIN, 3)],
     SECURE: [
-        scratch(SECURE),
+        scratch(SECURE, 2),
         volume("images", IMAGES, "single", "N3"),
         volume("mirror", "/mirror", "raid1", "S1", "S2"),
         volume("stripes", "/stripes", "raid10", "S3", "S4", "S5"),
@@ -83,8 +82,8 @@ def desired(metal: Metal, name: str) -> dict[str, Any]:
         "repositories_apt": repositories,
         "repositories_ca": [{"name": "depot", "pem": known["ca"]}],
         "repositories_exclusive": True,
-        "kernel_command_line": ["iommu=pt"],
-        "kernel_blacklist": ["pcspkr"],
+        "kernel_command_line": ["iommu=pt"] if name == PLAIN else [],
+        "kernel_blacklist": ["pcspkr"] if name == PLAIN else [],
         "kernel_time_servers": [time_server],
         "nvme_volumes": VOLUMES[name],
         "fabric_nics": [{**FABRIC, "address": address(name), "mtu": 4200}],
@@ -95,35 +94,38 @@ def desired(metal: Metal, name: str) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Whole:
-    """What was seen: the run that was refused, the one that brought all, the one after it.
+    """What was seen of a machine: the run that was refused, if one was, the one that brought all, the one after it.
 
-    boots: by machine, before the first run, after it, and after the second. starts: how often the firmware had started a system,
-    before and after the first run.
+    boots: before the first run, after it, after the second. starts: how often the firmware had started a system, before the first
+    run and after it.
     """
 
-    refused: Run
+    name: str
+    refused: Run | None
     first: Run
     second: Run
-    boots: Mapping[str, tuple[str, str, str]]
-    starts: Mapping[str, tuple[int, int]]
+    boots: tuple[str, str, str]
+    starts: tuple[int, int]
 
 
-def bring(metal: Metal) -> Whole:
-    """Leave on the machines what people leave, have the roles refuse it, then bring all in one run and nothing in the next."""
-    for name in (PLAIN, SECURE):
-        _used_before(metal, name)
-    wanted = {name: desired(metal, name) for name in (PLAIN, SECURE)}
-    absent = volume("more", "/more", "single", "N9")
-    taken = volume("old", "/old", "single", "DATA")
-    volumes = [*VOLUMES[SECURE], absent, taken]
-    refused = metal.together({SECURE: {"metal_roles": ["nvme"], "nvme_volumes": volumes, "bedplate_allow": ["reboot"]}})
-    before, starts = {name: boot_id(name) for name in wanted}, {name: started(name) for name in wanted}
-    wanted[SECURE] |= {"nvme_wipe": disks(SECURE, "N3"), "bedplate_allow": ["reboot", "wipe"]}
-    first = metal.together(wanted)
-    between, after_starts = {name: boot_id(name) for name in wanted}, {name: started(name) for name in wanted}
-    second = metal.together({name: desired(metal, name) for name in wanted})
-    boots = {name: (before[name], between[name], boot_id(name)) for name in wanted}
-    return Whole(refused, first, second, boots, {name: (starts[name], after_starts[name]) for name in wanted})
+def bring(metal: Metal, name: str) -> Whole:
+    """Leave on a machine what people leave, have its roles refuse that, then bring all in one run and nothing in the next."""
+    _used_before(metal, name)
+    refused = None
+    if name == SECURE:
+        volumes = [*VOLUMES[name], volume("more", "/more", "single", "N9"), volume("old", "/old", "single", "DATA")]
+        refused = metal.together({name: {**desired(metal, name), "metal_roles": ["nvme"], "nvme_volumes": volumes}})
+    boot, start = boot_id(name), started(name)
+    wiping = {"nvme_wipe": disks(name, "N3"), "bedplate_allow": ["reboot", "wipe"]} if name == SECURE else {}
+    first = metal.together({name: {**desired(metal, name), **wiping}})
+    boot_between, start_between = boot_id(name), started(name)
+    second = metal.together({name: desired(metal, name)})
+    return Whole(name, refused, first, second, (boot, boot_between, boot_id(name)), (start, start_between))
+
+
+def applied(name: str) -> bool:
+    """Whether every role was applied to a machine already."""
+    return bool(sh(name, "ls /var/lib/bedplate/nvme.json", check=False))
 
 
 def started(name: str) -> int:
@@ -142,4 +144,10 @@ def _used_before(metal: Metal, name: str) -> None:
     else:
         sh(name, f"mkfs.ext4 -q -F -L old {by_id(*disks(name, 'N3'))}")
         sh(name, f"mkdir -p {IMAGES} && echo pulled >{IMAGES}/older-image")
-        sh(name, "mkdir -p /etc/chrony/conf.d && printf 'local stratum 8\\nallow\\n' >/etc/chrony/conf.d/serve.conf")
+        serve_time()
+
+
+def serve_time() -> None:
+    """Have the second machine serve its own time, once it has chrony."""
+    conf = "mkdir -p /etc/chrony/conf.d && printf 'local stratum 8\\nallow\\n' >/etc/chrony/conf.d/serve.conf"
+    sh(SECURE, f"{conf} && systemctl try-restart chrony")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The kernel role on a machine that is as it should be: what it leaves alone, refuses and finds (B15, B16)."""
+"""The kernel role on a machine that is as it should be: what it leaves alone and refuses (B16)."""
 
 from __future__ import annotations
 
@@ -9,9 +9,8 @@ from typing import Any
 import pytest
 
 from ...site import Run
-from ...wait import wait_until
-from ..machines import Metal, boot_id, machine, sh
-from ..whole import PLAIN, SECURE, desired
+from ..machines import Metal, boot_id, sh
+from ..whole import PLAIN, desired
 
 NEWER = "99.0.0-1-amd64"
 
@@ -43,20 +42,3 @@ def test_b16_no_reboot_into_a_kernel_without_headers(final: Metal, newer_kernel:
     assert run.code != 0
     assert f"package linux-headers-{NEWER}: found no such package in any configured repository" in run.message()
     assert boot_id(PLAIN) == before
-
-
-def test_b15_an_hour_behind_stops_with_the_offset_until_chrony_has_set_it(final: Metal) -> None:
-    server = machine(SECURE).address
-    time = {"servers": [server], "max_offset_seconds": 5, "service_required": True}
-    checked = {"preflight_time": time, "preflight_requirements": {"min_disk_bytes": 1024**3}}
-    sh(PLAIN, "systemctl stop chrony && date --set=@$(($(date +%s) - 3600)) >/dev/null")
-    run = final.play(PLAIN, ("preflight",), **checked)
-    assert run.code != 0 and f"s behind {server}" in run.message()
-    assert kernel(final).ok().changes() == {PLAIN: ["service chrony"]}
-    wait_until(lambda: sh(PLAIN, "chronyc waitsync 1 1", check=False) and _near(), "chrony to set the clock", 120)
-    final.play(PLAIN, ("preflight",), **checked).ok()
-
-
-def _near() -> bool:
-    here, there = (int(sh(name, "date +%s")) for name in (PLAIN, SECURE))
-    return abs(here - there) < 60
