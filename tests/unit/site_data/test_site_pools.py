@@ -186,7 +186,8 @@ def test_pool_names_that_are_taken(site: SiteDirectory, name: str) -> None:
 def test_references_between_sections(site: SiteDirectory) -> None:
     site.append(
         SITE,
-        "storage:\n  - {name: s, kind: nfs, server: 10.9.0.1, path: /s, tenants: [t7]}\n  - {name: s, kind: nfs, server: 10.9.0.1, path: /s}\n",
+        "storage:\n  - {name: s, kind: nfs, server: 10.9.0.1, path: /s, tenants: [t7]}\n"
+        "  - {name: s, kind: nfs, server: 10.9.0.1, path: /s}\n",
     )
     assert site.errors() == [
         f"{SITE}:11: storage[0].tenants[0] = t7: there is no tenant of this name; known are none",
