@@ -14,7 +14,6 @@ from bedplate_lab.report import Report
 CHARTS = {
     "dra-example-driver": "deployments/helm/dra-example-driver",
     "gpu-operator": "deployments/gpu-operator",
-    "kueue": "charts/kueue",
 }
 """Components to where their modules have the chart."""
 

@@ -140,12 +140,6 @@ RECIPES: tuple[Recipe, ...] = (
         "sigs.k8s.io/kube-network-policies",
         {"netpol": "sigs.k8s.io/kube-network-policies/cmd"},
     ),
-    Recipe(
-        "kueue",
-        "sigs.k8s.io/kueue",
-        {"kueue": "sigs.k8s.io/kueue/cmd/kueue"},
-        symbols={"sigs.k8s.io/kueue/pkg/version.GitVersion": "v{v}"},
-    ),
     Recipe("helm", "helm.sh/helm/v4", {"helm": "helm.sh/helm/v4/cmd/helm"}),
     Recipe(
         "nvidia-container-toolkit",

@@ -35,7 +35,6 @@ class ImageRecipe:
     trees: Mapping[str, str] = field(default_factory=dict)
     own: str = ""
     environment: Mapping[str, str] = field(default_factory=dict)
-    user: str = ""
 
     @property
     def root(self) -> Path | None:
@@ -92,14 +91,6 @@ RECIPES: tuple[ImageRecipe, ...] = (
         "registry.k8s.io/networking/kube-network-policies",
         {"bin/netpol": "netpol"},
         command=("/bin/netpol",),
-    ),
-    ImageRecipe(
-        "kueue",
-        "registry.k8s.io/kueue/kueue",
-        {"manager": "kueue"},
-        entrypoint=("/manager",),
-        directories=("tmp",),
-        user="65532:65532",
     ),
     ImageRecipe(
         "agnhost",
@@ -227,7 +218,6 @@ def build(recipe: ImageRecipe, programs: Path, report: Report) -> Path:
                 recipe.command,
                 labels={"org.opencontainers.image.version": recipe.reference.rpartition(":")[2]},
                 environment=recipe.environment,
-                user=recipe.user,
             )
             oci.write(temporary, recipe.reference, [base, own], settings)
             own.unlink()

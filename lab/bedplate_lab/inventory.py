@@ -30,8 +30,12 @@ class Depot:
 
 
 def hosts_data(hosts: Sequence[Host]) -> dict[str, Any]:
-    """The content of hosts.yml: control planes, and the pools below gpu_nodes, also those without hosts: queues name them."""
-    pools = {pool: {"hosts": {host.name: _variables(host) for host in hosts if host.pool == pool}} for pool in POOLS}
+    """The content of hosts.yml: control planes, and the pools below gpu_nodes; a pool without hosts is left out."""
+    pools = {
+        pool: {"hosts": {host.name: _variables(host) for host in hosts if host.pool == pool}}
+        for pool in POOLS
+        if any(host.pool == pool for host in hosts)
+    }
     control_plane = {host.name: _variables(host) for host in hosts if host.role == "control_plane"}
     return {"all": {"children": {"control_plane": {"hosts": control_plane}, "gpu_nodes": {"children": pools}}}}
 

@@ -35,7 +35,7 @@ class KubeError(BedplateError):
 
 
 class Api:
-    """The API of one cluster, as the client certificate or the token of a kubeconfig allows."""
+    """The API of one cluster, as the client certificate of a kubeconfig allows."""
 
     def __init__(self, kubeconfig: str | Path, timeout_seconds: float = TIMEOUT_SECONDS) -> None:
         """Read a kubeconfig with embedded certificates; raise :class:`KubeError` when it is not one."""
@@ -44,7 +44,6 @@ class Api:
         self._timeout_seconds = timeout_seconds
         self._server_name = cluster.get("tls-server-name")
         self._context = _tls_context(cluster, user, Path(kubeconfig).parent)
-        self._authorization = {"Authorization": f"Bearer {user['token']}"} if "token" in user else {}
         self._connection: http.client.HTTPConnection | None = None
 
     def request(
@@ -59,7 +58,7 @@ class Api:
         """Make one request and return the decoded answer (None when empty); raise :class:`KubeError` for a refusal or silence."""
         target = path + (f"?{urlencode(query)}" if query else "")
         data = None if body is None else json.dumps(body)
-        headers = {"Accept": "application/json", "Content-Type": content_type, **self._authorization}
+        headers = {"Accept": "application/json", "Content-Type": content_type}
         for attempt in (1, 2):  # a kept connection may have been closed by the server meanwhile: once more on a new one
             fresh = self._connection is None
             connection = self._connection or self._connect()

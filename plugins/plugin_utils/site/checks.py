@@ -12,8 +12,6 @@ from .check_fabric import check_fabric
 from .check_gpu import check_gpu
 from .check_network import check_network
 from .check_nvme import check_nvme
-from .check_queue import check_queues
-from .check_references import names, referenced, unique, unique_in
 from .check_storage import check_storage
 from .gather import CONTROL_PLANE, GPU_NODES, Gathered
 from .inventory import BUILT_IN_GROUPS
@@ -48,7 +46,6 @@ def check_site(found: Gathered, versions: Versions, purpose: str = CREATE) -> No
     check_storage(found)
     _direct_members(found)
     _references(found)
-    check_queues(found, ERROR if purpose == CREATE else WARNING)
     _not_used_yet(found)
 
 
@@ -159,20 +156,64 @@ def _direct_members(found: Gathered) -> None:
 
 
 def _references(found: Gathered) -> None:
-    unique(found, "registries", "host")
+    _unique(found, "registries", "host")
     for section in ("queues", "tenants", "storage", "monitoring"):
-        unique(found, section, "name")
+        _unique(found, section, "name")
     packages = found.sections.get("packages")
     if packages is not None and "packages" in found.written:
         for key in ("repositories", "authorities"):
-            unique_in(found, "packages", (key,), [item.name for item in getattr(packages, key)], "name")
-    tenants = names(found, "tenants")
+            _unique_in(found, "packages", (key,), [item.name for item in getattr(packages, key)], "name")
+    pools = [name for name in found.pools if name != "system"]
+    queues = _names(found, "queues")
+    tenants = _names(found, "tenants")
+    for index, queue in enumerate(found.sections.get("queues") or []):
+        _unique_in(found, "queues", (index, "pools"), [share.pool for share in queue.pools], "pool")
+        for position, share in enumerate(queue.pools):
+            _known(found, "queues", (index, "pools", position, "pool"), share.pool, pools, "pool")
+            _enough(found, (index, "pools", position, "gpus"), share.pool, share.gpus)
+    for index, tenant in enumerate(found.sections.get("tenants") or []):
+        for position, name in enumerate(tenant.queues):
+            _known(found, "tenants", (index, "queues", position), name, queues, "queue")
     for index, storage in enumerate(found.sections.get("storage") or []):
         for position, name in enumerate(storage.tenants):
-            referenced(found, "storage", (index, "tenants", position), name, tenants, "tenant")
+            _known(found, "storage", (index, "tenants", position), name, tenants, "tenant")
 
 
 def _not_used_yet(found: Gathered) -> None:
     for section in NOT_USED_YET:
         if section in found.written and found.sections.get(section):
             found.problem(section, (), "(written)", "is checked and kept, but nothing acts on it yet", WARNING)
+
+
+def _names(found: Gathered, section: str) -> list[str] | None:
+    """Return the names of a section's entries; None when the section is wrong, so that nothing is compared with it."""
+    if section not in found.sections:
+        return None
+    return [item.name for item in found.sections[section] or []]
+
+
+def _unique(found: Gathered, section: str, key: str) -> None:
+    if section in found.written and section in found.sections:
+        _unique_in(found, section, (), [getattr(item, key) for item in found.sections[section] or []], key)
+
+
+def _unique_in(found: Gathered, section: str, path: tuple[str | int, ...], names: Sequence[str], key: str) -> None:
+    for index, name in enumerate(names):
+        if name in names[:index]:
+            found.problem(section, (*path, index, key), name, f"stands twice (first as entry {names.index(name)})")
+
+
+def _known(found: Gathered, section: str, path: tuple[str | int, ...], name: str, known: Sequence[str] | None, kind: str) -> None:
+    if known is not None and name not in known:
+        hint = suggestion(name, known) or f"; known are {', '.join(known) or 'none'}"
+        found.problem(section, path, name, f"there is no {kind} of this name{hint}")
+
+
+def _enough(found: Gathered, path: tuple[str | int, ...], name: str, gpus: int) -> None:
+    pool = found.pools.get(name)
+    if pool is None or pool.spec is None:
+        return
+    total = pool.spec.gpus_per_node * len(pool.hosts)
+    if gpus > total:
+        rule = f"more than the pool {name} has: {len(pool.hosts)} nodes with {pool.spec.gpus_per_node} GPUs are {total}"
+        found.problem("queues", path, gpus, rule, WARNING)

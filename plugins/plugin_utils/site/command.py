@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The command ``scripts/bedplate``: validate a site without a playbook, print the compatibility table, a report or the queue
-policy, write the schema."""
+"""The command ``scripts/bedplate``: validate a site without a playbook, print the compatibility table or a report, write the
+schema."""
 
 from __future__ import annotations
 
@@ -25,8 +25,6 @@ from ansible_collections.bedplate.metal.plugins.plugin_utils.compatibility.table
 from ansible_collections.bedplate.metal.plugins.plugin_utils.preflight_report.document import FORMAT
 from ansible_collections.bedplate.metal.plugins.plugin_utils.preflight_report.row import DIFFERS
 from ansible_collections.bedplate.metal.plugins.plugin_utils.preflight_report.terminal import IN_A_FILE, terminal
-from ansible_collections.bedplate.metal.plugins.plugin_utils.queues.document import markdown, page
-from ansible_collections.bedplate.metal.plugins.plugin_utils.queues.policy import site_policy
 
 from .check_gpu import facts_of
 from .checks import CREATE, PURPOSES
@@ -66,8 +64,7 @@ def inventory_resolver(sources: Sequence[str], vault_password_file: str | None =
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; 0: fine, 1: findings, 2: wrong use."""
     options = _parser().parse_args(arguments)
-    commands = {"validate": _validate, "compat": _compat, "report": _report, "policy": _policy, "schema": _schema}
-    return commands[options.command](options)
+    return {"validate": _validate, "compat": _compat, "report": _report, "schema": _schema}[options.command](options)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -85,10 +82,6 @@ def _parser() -> argparse.ArgumentParser:
     report = commands.add_parser("report", help="print a report of playbooks/preflight.yml again; contacts no host")
     report.add_argument("file", nargs="?", default="reports/preflight.json", help="the JSON file (default: %(default)s)")
     report.add_argument("--all", action="store_true", help="print what is ok, too")
-    policy = commands.add_parser("policy", help="print the queue policy in writing; contacts no host")
-    policy.add_argument("-i", "--inventory", action="append", required=True, metavar="PATH", help="inventory file or directory")
-    policy.add_argument("--vault-password-file", metavar="FILE", help="password of encrypted values")
-    policy.add_argument("--write", metavar="DIRECTORY", help="write queue-policy.md and queue-policy.html there instead")
     write = commands.add_parser("schema", help="print the JSON schema of the site's data")
     write.add_argument("--write", action="store_true", help="write docs/site.schema.json and the reference in docs/site-data.md")
     return parser
@@ -137,26 +130,6 @@ def _report(options: argparse.Namespace) -> int:
     width = shutil.get_terminal_size((IN_A_FILE, 24)).columns
     print(terminal(report, width=width, colour=sys.stdout.isatty(), everything=options.all))
     return 1 if report["verdicts"][DIFFERS] else 0
-
-
-def _policy(options: argparse.Namespace) -> int:
-    found = validate(options.inventory, inventory_resolver(options.inventory, options.vault_password_file))
-    if found.bedplate is None or not found.bedplate["queue"]["enabled"]:
-        for problem in found.errors:
-            print(problem, file=sys.stderr)
-        print("no policy: " + ("the site data have errors" if found.errors else "there are no queues"), file=sys.stderr)
-        return 1
-    text = markdown(site_policy(found.bedplate["queue"]))
-    if options.write is None:
-        sys.stdout.write(text)
-        return 0
-    directory = FilePath(options.write)
-    directory.mkdir(parents=True, exist_ok=True)
-    title = f"Queue policy of {found.bedplate['cluster']['name']}"
-    for path, content in ((directory / "queue-policy.md", text), (directory / "queue-policy.html", page(text, title))):
-        path.write_text(content, encoding="utf-8")
-        print(f"written: {path}")
-    return 0
 
 
 def _summary(bedplate: dict[str, Any] | None, errors: int, warnings: int) -> str:

@@ -20,7 +20,6 @@ from .check_nvme import nvme_role
 from .derive_fabric import fabric_roles, rdma_pools
 from .derive_gpu import GpuDerivation
 from .derive_kernel import kernel_role
-from .derive_queue import QueueDerivation
 from .derive_storage import StorageDerivation, storage_check
 from .gather import Gathered, SiteHost
 from .kubelet_config import pool_fragment
@@ -61,22 +60,19 @@ class Derivation:
         self.gpu = GpuDerivation(found, self.site, load_table(), taints)
         rdma = {name: {**pool, "tolerations": self.gpu.tolerations([name])} for name, pool in rdma_pools(found).items()}
         self.storage = StorageDerivation(found, self.site.preflight.apt_lock_timeout_seconds)
-        self.queue = QueueDerivation(found, self.site, versions, taints)
         self.shared: dict[str, dict[str, Any]] = {
             **self._shared_roles(),
             **self.gpu.shared_roles(),
-            **self.queue.roles(),
             "rdma_exposure": {"pools": rdma},
             "storage_class": {"shares": self.storage.volumes()},
         }
 
     def fact(self) -> dict[str, Any]:
-        """Return the fact: cluster, pools, queue, hosts, what check_storage does. Storage servers are hosts that are no nodes."""
+        """Return the fact: cluster, pools, hosts, and what check_storage does. Storage servers are hosts that are no nodes."""
         servers = {host.name: self.storage.server(host, self.shared) for host in self.found.servers.values()}
         return {
             "cluster": self._cluster(),
             "pools": {name: self._pool(name) for name in self.found.pools},
-            "queue": self.queue.plan(),
             "hosts": {**{host.name: self._host(host) for host in self.found.hosts.values()}, **servers},
             "storage_check": storage_check(self.site.storage_check),
         }

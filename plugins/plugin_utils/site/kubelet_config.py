@@ -11,13 +11,13 @@ from .model_pool import GpuPool
 DEFAULT_EVICTION_MEMORY = "100Mi"
 """Kubelet's own default of evictionHard memory.available (Kubernetes documentation, node-pressure eviction)."""
 
-_UNITS: dict[str, float] = {"m": 0.001, "": 1, "k": 10**3, "M": 10**6, "G": 10**9, "T": 10**12, "P": 10**15}
+_UNITS = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9, "T": 10**12, "P": 10**15}
 _UNITS.update({f"{unit}i": 1024**power for power, unit in enumerate("KMGTP", 1)})
 
 
 def quantity_bytes(text: str) -> int:
     """Return a quantity such as ``16Gi`` in bytes; raise ValueError for a share such as ``5%``."""
-    number = text.rstrip("mkKMGTPi")
+    number = text.rstrip("kKMGTPi")
     return int(float(number) * _UNITS[text[len(number) :]])
 
 

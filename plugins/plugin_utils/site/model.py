@@ -14,9 +14,8 @@ from .model_cluster import Cluster, KubeletSettings, KubeProxySettings, Network
 from .model_gpu import Gpu
 from .model_host import ContainerRuntime, Packages, Preflight, Registry, Time
 from .model_kernel import Kernel
-from .model_queue import Queue, Queueing, Tenant
 from .model_storage import Storage, StorageCheck
-from .types import Label, Prose, Shape, Text, Url
+from .types import Label, LabelValue, Prose, Quantity, Shape, Text, Url
 
 Money = Annotated[float, Field(ge=0, strict=False, allow_inf_nan=False)]
 
@@ -72,6 +71,56 @@ class Cost(Shape):
     """Prices to compare with."""
 
 
+class QueuePool(Shape):
+    """A queue's share of a pool."""
+
+    pool: Text
+    """Name of the pool."""
+    gpus: Annotated[int, Field(ge=0)]
+    """GPUs the queue owns there."""
+    borrow: Annotated[int, Field(ge=0)] | None = None
+    """GPUs it may borrow from its cohort at most; left out, no limit."""
+
+
+class Queue(Shape):
+    """A queue that work is submitted to."""
+
+    name: Label
+    """Name of the queue."""
+    cohort: Label | None = None
+    """Queues of one cohort lend each other what they do not use."""
+    pools: Annotated[list[QueuePool], Field(min_length=1)]
+    """Shares of pools."""
+
+
+class TenantQuota(Shape):
+    """Limits of a tenant's namespace."""
+
+    gpus: Annotated[int, Field(ge=0)] | None = None
+    """GPUs."""
+    cpus: Annotated[int, Field(ge=1)] | None = None
+    """CPUs."""
+    memory: Quantity | None = None
+    """Memory, for example "512Gi"."""
+    storage: Quantity | None = None
+    """Claimed storage, for example "10Ti"."""
+
+
+class Tenant(Shape):
+    """A team with a namespace of its own."""
+
+    name: Label
+    """Name of the team and of its namespace."""
+    owner: LabelValue | None = None
+    """Cost owner; left out, the team."""
+    groups: list[Text] = Field(default=[])
+    """Groups of the identity provider whose members belong to the team."""
+    queues: list[Text] = Field(default=[])
+    """Queues the team may submit to."""
+    quota: TenantQuota = TenantQuota()
+    """Limits of the namespace."""
+
+
 class Monitor(Shape):
     """A part of monitoring."""
 
@@ -116,8 +165,6 @@ class Site(Shape):
     """Unsupported combinations the site runs on purpose."""
     cost: Cost | None = None
     """What the site costs."""
-    queueing: Queueing = Queueing()
-    """What puts work into order where there are queues."""
     queues: list[Queue] = Field(default=[])
     """Queues."""
     tenants: list[Tenant] = Field(default=[])
@@ -131,5 +178,5 @@ class Site(Shape):
 
 
 SECTIONS = tuple(Site.model_fields)
-NOT_USED_YET = ("monitoring", "cost")
+NOT_USED_YET = ("queues", "tenants", "monitoring", "cost")
 """Sections that are checked and kept for what is to come; validation warns where one is written."""

@@ -11,20 +11,15 @@ from collections.abc import Iterator, Mapping
 from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
-from . import model, model_pool, model_queue
+from . import model, model_pool
 from .explain import shape_in
 from .model import Site
 from .model_host import HostData
 from .model_pool import GpuPool
-from .model_queue import Tenant
 from .types import Shape
 
 TEMPLATE = {"type": "string", "pattern": "\\{[{%]", "description": "A Jinja template."}
-NOT_USED_YET: Mapping[type[Shape], tuple[str, ...]] = {
-    Site: model.NOT_USED_YET,
-    GpuPool: model_pool.NOT_USED_YET,
-    Tenant: model_queue.TENANT_NOT_USED_YET,
-}
+NOT_USED_YET: Mapping[type[Shape], tuple[str, ...]] = {Site: model.NOT_USED_YET, GpuPool: model_pool.NOT_USED_YET}
 BEGIN, END = "<!-- generated: scripts/bedplate schema --write -->", "<!-- end of the generated part -->"
 
 

@@ -15,7 +15,6 @@ from bedplate_tools import ROOT
 from bedplate_tools.lab import LAB
 
 INVENTORY = ROOT / "inventories" / "lab"
-QUEUES = "queues.yml"
 
 
 def add_hosts(*names: str, gpus: str | None = None) -> dict[str, dict[str, Any]]:
@@ -46,14 +45,11 @@ def write_site(
 ) -> Path:
     """Write an inventory directory with the lab's site data and these hosts; ``cluster`` replaces keys of its cluster data.
 
-    The API's address is that of the first control-plane host. Files of pools without hosts are left out, and the lab's queues,
-    which have shares of all of its pools.
+    The API's address is that of the first control-plane host. Files of pools without hosts are left out.
     """
     variables = directory / "group_vars" / "all"
     variables.mkdir(parents=True, exist_ok=True)
     for source in (INVENTORY / "group_vars" / "all").glob("*.yml"):
-        if source.name == QUEUES:
-            continue
         data = yaml.safe_load(source.read_text(encoding="utf-8"))
         if "cluster" in data:
             data["cluster"] |= {"name": name, **cluster}

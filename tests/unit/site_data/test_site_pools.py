@@ -183,16 +183,30 @@ def test_pool_names_that_are_taken(site: SiteDirectory, name: str) -> None:
     assert site.validate().bedplate is None
 
 
+QUEUES = """\
+queues:
+  - name: q1
+    pools: [{pool: trian, gpus: 1}]
+  - name: q1
+    pools: [{pool: train, gpus: 9}]
+tenants:
+  - {name: t1, queues: [q1, q9]}
+  - {name: T2}
+storage:
+  - {name: s, kind: nfs, server: 10.9.0.1, path: /s, tenants: [t7]}
+"""
+
+
 def test_references_between_sections(site: SiteDirectory) -> None:
-    site.append(
-        SITE,
-        "storage:\n  - {name: s, kind: nfs, server: 10.9.0.1, path: /s, tenants: [t7]}\n"
-        "  - {name: s, kind: nfs, server: 10.9.0.1, path: /s}\n",
-    )
+    site.append(SITE, QUEUES.replace("  - {name: T2}\n", ""))
     assert site.errors() == [
-        f"{SITE}:11: storage[0].tenants[0] = t7: there is no tenant of this name; known are none",
-        f"{SITE}:12: storage[1].name = s: stands twice (first as entry 0)",
+        f"{SITE}:12: queues[0].pools[0].pool = trian: there is no pool of this name; did you mean train?",
+        f"{SITE}:13: queues[1].name = q1: stands twice (first as entry 0)",
+        f"{SITE}:16: tenants[0].queues[1] = q9: there is no queue of this name; known are q1, q1",
+        f"{SITE}:18: storage[0].tenants[0] = t7: there is no tenant of this name; known are t1",
     ]
+    warnings = [line for line in site.warnings() if "nothing acts on it" not in line]
+    assert warnings == [f"{SITE}:14: queues[1].pools[0].gpus = 9: more than the pool train has: 1 nodes with 8 GPUs are 8"]
 
 
 def test_names_of_tenants_are_labels(site: SiteDirectory) -> None:

@@ -90,7 +90,7 @@ def test_a_storage_server_is_no_node(site: SiteDirectory) -> None:
 
 
 def test_volumes_for_pods(site: SiteDirectory) -> None:
-    site.append(SITE, "queues: [{name: q, pools: [{pool: train, gpus: 1}]}]\ntenants: [{name: lm, queues: [q]}]\n")
+    site.append(SITE, "tenants: [{name: lm}]\n")
     declare(site, SHARE.replace("mount:", "capacity: 5Ti, tenants: [lm], mount:"))
     (volume,) = roles(site, "cp1")["storage_class"]["shares"]
     assert volume == {
