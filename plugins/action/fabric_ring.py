@@ -3,14 +3,12 @@
 
 from __future__ import annotations
 
-import json
-import os
 from pathlib import Path
 from typing import Any
 
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
-from ansible_collections.bedplate.metal.plugins.plugin_utils import fabric_ring
+from ansible_collections.bedplate.metal.plugins.plugin_utils import fabric_ring, measurements
 
 FORMAT = 1
 """Version of the JSON report's shape."""
@@ -55,7 +53,7 @@ class ActionModule(ActionBase):
         for line in fabric_ring.table(found):
             Display().display(line)
         if arguments["path"]:
-            _write(Path(arguments["path"]), {"format": FORMAT, "results": found})
+            measurements.write_report(Path(arguments["path"]), {"format": FORMAT, "results": found})
         failed = [one for one in found if not one["passed"]]
         result["changed"] = False
         if failed:  # the table has said the rest
@@ -64,10 +62,3 @@ class ActionModule(ActionBase):
             result["msg"] = "\n".join([f"fabric: {len(failed)} of {len(found)} measurements did not pass:", *lines])
             return result
         return {**result, "results": found}
-
-
-def _write(path: Path, data: dict[str, Any]) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    temporary.write_text(json.dumps(data, indent=2, sort_keys=True) + "\n", encoding="utf-8")
-    temporary.rename(path)

@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-import json
-import os
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -12,7 +10,7 @@ from typing import Any
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 from ansible_collections.bedplate.metal.plugins.module_utils.errors import BedplateError
-from ansible_collections.bedplate.metal.plugins.plugin_utils import storage_baseline
+from ansible_collections.bedplate.metal.plugins.plugin_utils import measurements, storage_baseline
 from ansible_collections.bedplate.metal.plugins.plugin_utils.kube import Api
 
 FORMAT = 1
@@ -66,7 +64,7 @@ class ActionModule(ActionBase):
         for line in storage_baseline.table(rows):
             Display().display(line)
         if arguments["path"]:
-            _write(Path(arguments["path"]), {"format": FORMAT, "time": time, "results": rows})
+            measurements.write_report(Path(arguments["path"]), {"format": FORMAT, "time": time, "results": rows})
         keep, changed = {}, False
         for host, one in judged.items():
             if api is not None and host in nodes:
@@ -88,10 +86,3 @@ class ActionModule(ActionBase):
         except BedplateError as error:
             result["warnings"] = [f"storage: {error}; baselines are those of the hosts' own records"]
             return None, {}
-
-
-def _write(path: Path, data: dict[str, Any]) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    temporary.write_text(json.dumps(data, indent=2, sort_keys=True) + "\n", encoding="utf-8")
-    temporary.rename(path)

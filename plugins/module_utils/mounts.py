@@ -4,12 +4,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from .apt import lock_holder
 from .fstab import unescape
 from .host import Host
+from .paths import inside
 
 MOUNTINFO = "/proc/self/mountinfo"
 LINKS_TIMEOUT_SECONDS = 60.0
@@ -43,7 +44,7 @@ def mount_at(mounts: Iterable[Mount], path: str) -> Mount | None:
 
 def device_of(mounts: Iterable[Mount], path: str) -> str:
     """Return the device of the file system that holds a path; "" where nothing says."""
-    over = [mount for mount in mounts if f"{path}/".startswith(f"{mount.path.rstrip('/')}/")]
+    over = [mount for mount in mounts if inside(path, mount.path)]
     return max(over, key=lambda mount: len(mount.path)).device if over else ""
 
 
@@ -76,7 +77,7 @@ def _within(links: dict[str, dict[str, str]], path: str) -> list[str]:
     return [
         pid
         for pid, found in links.items()
-        if found.get("ns/mnt") in (own, None) and any(f"{to}/".startswith(f"{path}/") for to in found.values())
+        if found.get("ns/mnt") in (own, None) and any(inside(to, path) for to in found.values())
     ]
 
 
@@ -90,9 +91,3 @@ def _elsewhere(host: Host, links: dict[str, dict[str, str]], device: str) -> lis
             first.setdefault(str(namespace), pid)
     mounted = {pid: parse_mounts(host.read(f"/proc/{pid}/mountinfo") or "") for pid in first.values()}
     return [pid for pid, mounts in mounted.items() if any(one.device == device for one in mounts)]
-
-
-def shown(names: Sequence[str], most: int = 3) -> str:
-    """Return the first of some names, and how many more there are."""
-    more = f" and {len(names) - most} more" if len(names) > most else ""
-    return ", ".join(names[:most]) + more

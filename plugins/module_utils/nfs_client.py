@@ -15,10 +15,11 @@ from .apt import DEFAULT_LOCK_TIMEOUT_SECONDS
 from .core import DRAIN, Change, Component, Plan, Problem
 from .fstab import FSTAB, fields, marked, others_on, unescape
 from .host import Host
-from .mounts import MOUNTINFO, Mount, mount_at, parse_mounts, shown, users
+from .mounts import MOUNTINFO, Mount, mount_at, parse_mounts, users
 from .network import LocalNetwork, Network
 from .nfs_mount import MARK, MountShare, Share, Unmount, WriteLine, line_of
 from .packages import UNFINISHED, PackageState, observe_packages, plan_packages
+from .wording import listing
 
 PACKAGE = "nfs-common"
 PROGRAMS = ("/usr/sbin/mount.nfs", "/sbin/mount.nfs")
@@ -131,7 +132,7 @@ def plan_gone(observed: ClientObserved, desired: ClientDesired) -> tuple[list[Ch
         if mount is not None and who:
             step = "end what uses it, then repeat; until then it stays mounted, also after a reboot"
             wanted = "nobody, since the share is no longer declared"
-            problems.append(Problem(f"mount {mount.path}", f"in use by {shown(who)}", wanted, step, "warning"))
+            problems.append(Problem(f"mount {mount.path}", f"in use by {listing(who, 3)}", wanted, step, "warning"))
             continue
         if mount is not None:
             changes.append(Change(f"mount {mount.path}", mount.source, None, operation=Unmount(mount)))
@@ -181,7 +182,7 @@ def _refused(share: Share, observed: ClientObserved, other: Mount | None) -> lis
     files = observed.occupied.get(share.mount, ())
     if files:
         step = "move them away, or choose another mount point; nothing was hidden"
-        problems.append(Problem(what, f"{len(files)} files in it ({shown(files)})", "an empty directory", step))
+        problems.append(Problem(what, f"{len(files)} files in it ({listing(files, 3)})", "an empty directory", step))
     return problems
 
 

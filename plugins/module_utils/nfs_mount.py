@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from .errors import BedplateError
 from .fstab import FSTAB, with_line
 from .host import TIMED_OUT, Host
-from .mounts import Mount, shown, users
+from .mounts import Mount, users
 from .network import Network
 from .operations import RunCommand, WriteFile, last_lines
+from .wording import listing
 
 MARK = "x-bedplate.share="
 PORT = 2049
@@ -84,16 +85,17 @@ class MountShare:
             RunCommand(("systemctl", "daemon-reload"), f"let systemd read {FSTAB}").perform(host)
         reason = next(iter(self.network.unreachable([share.uri]).values()), "")
         step = f"look at the server {share.server} and the way to it, then repeat; a boot goes on trying by itself"
-        if reason:
-            raise BedplateError(f"mount {share.mount}: found {reason}; wanted share {share.name} of {share.source}. Next: {step}")
-        # fg, retry: one try here, and its outcome; bg of the line is for boots
-        result = host.run(["mount", "-o", "fg,retry=0", share.mount], timeout_seconds=MOUNT_SECONDS)
-        if result.rc == TIMED_OUT:
-            said = f"no answer of {share.server} within {MOUNT_SECONDS:g} s"
-        else:
-            said = "" if result.ok else last_lines(result.err or result.out, 3) or f"return code {result.rc}"
+        said = reason or self._mount(host)
         if said:
             raise BedplateError(f"mount {share.mount}: found {said}; wanted share {share.name} of {share.source}. Next: {step}")
+
+    def _mount(self, host: Host) -> str:
+        """Mount it; return why that failed, "" where it did not."""
+        # fg, retry: one try here, and its outcome; bg of the line is for boots
+        result = host.run(["mount", "-o", "fg,retry=0", self.share.mount], timeout_seconds=MOUNT_SECONDS)
+        if result.rc == TIMED_OUT:
+            return f"no answer of {self.share.server} within {MOUNT_SECONDS:g} s"
+        return "" if result.ok else last_lines(result.err or result.out, 3) or f"return code {result.rc}"
 
 
 @dataclass(frozen=True)
@@ -107,7 +109,7 @@ class Unmount:
         who = users(host, self.mount)
         if who:
             raise BedplateError(
-                f"mount {self.mount.path}: found it in use by {shown(who)}; wanted nobody. Next: end them and repeat"
+                f"mount {self.mount.path}: found it in use by {listing(who, 3)}; wanted nobody. Next: end them and repeat"
             )
         # -c: what leads to the mount is not looked up, which its server would have to answer
         step = "look who uses it (fuser -vm), or at its server, then repeat"

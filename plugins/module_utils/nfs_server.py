@@ -14,7 +14,7 @@ from .apt import DEFAULT_LOCK_TIMEOUT_SECONDS
 from .core import Change, Component, Plan, Problem
 from .errors import BedplateError
 from .host import Host
-from .mounts import MOUNTINFO, Mount, device_of, mount_at, parse_mounts, shown
+from .mounts import MOUNTINFO, Mount, device_of, mount_at, parse_mounts
 from .nfs_exports import (
     FILE,
     HEADER,
@@ -37,6 +37,7 @@ from .nfs_exports import (
 )
 from .operations import RemoveFile, RunCommand, file_change
 from .packages import UNFINISHED, PackageState, observe_packages, plan_packages
+from .wording import listing
 
 PACKAGE = "nfs-kernel-server"
 PROGRAM = "/usr/sbin/exportfs"
@@ -185,7 +186,7 @@ def check_export(export: Export, observed: ServerObserved) -> list[Problem]:
 def _in_use(name: str, path: str, observed: ServerObserved) -> Problem:
     step = "end what has files open there, then repeat; until then they may do what they could before"
     wanted = "nobody, since the site data permit them less"
-    return Problem(f"export {path} of share {name}", f"in use by {shown(observed.used[path])}", wanted, step, "warning")
+    return Problem(f"export {path} of share {name}", f"in use by {listing(observed.used[path], 3)}", wanted, step, "warning")
 
 
 def _users(host: Host, mounts: tuple[Mount, ...], path: str) -> dict[str, str]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
+import stat
 from collections.abc import Iterator
 from dataclasses import dataclass
 from time import monotonic
@@ -98,7 +99,7 @@ def listing(path: str, most_files: int, most_bytes: int) -> list[tuple[str, int]
         for name in sorted(files):
             full = os.path.join(directory, name)
             status = os.lstat(full)
-            if os.path.islink(full) or not os.path.isfile(full):
+            if not stat.S_ISREG(status.st_mode):
                 continue
             if len(found) == most_files or total + status.st_size > most_bytes:
                 return found

@@ -94,6 +94,7 @@ from typing import Any
 from ansible_collections.bedplate.metal.plugins.module_utils.ansible_component import LOCK_TIMEOUT_OPTION, run_component
 from ansible_collections.bedplate.metal.plugins.module_utils.nfs_client import ClientDesired, NfsClient
 from ansible_collections.bedplate.metal.plugins.module_utils.nfs_mount import Share
+from ansible_collections.bedplate.metal.plugins.module_utils.paths import declarable
 
 ARGUMENT_SPEC: dict[str, Any] = {
     "shares": {
@@ -128,7 +129,7 @@ def _check(share: Share, others: list[Share]) -> None:
     for key, word in words.items():
         if not re.fullmatch(r"[^\s,#\\\"]+", word):
             raise ValueError(f"{what}: found {key} {word!r}; wanted one word without commas. Next: correct it")
-    if share.mount and (not re.fullmatch(r"(/[A-Za-z0-9._-]+)+", share.mount) or "/../" in f"{share.mount}/"):
+    if share.mount and not declarable(share.mount):
         raise ValueError(f"{what}: found mount {share.mount!r}; wanted an absolute path without spaces. Next: choose another")
     for other in others:
         if share.name == other.name or (share.mount and share.mount == other.mount):

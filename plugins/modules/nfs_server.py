@@ -107,6 +107,7 @@ from typing import Any
 from ansible_collections.bedplate.metal.plugins.module_utils.ansible_component import LOCK_TIMEOUT_OPTION, run_component
 from ansible_collections.bedplate.metal.plugins.module_utils.nfs_exports import Export
 from ansible_collections.bedplate.metal.plugins.module_utils.nfs_server import NfsServer, ServerDesired
+from ansible_collections.bedplate.metal.plugins.module_utils.paths import declarable
 
 ARGUMENT_SPEC: dict[str, Any] = {
     "shares": {
@@ -152,7 +153,7 @@ def _check(export: Export, others: list[Export]) -> None:
     if not re.fullmatch(r"[A-Za-z0-9._-]+", export.name):
         raise ValueError(f"{what}: wanted a name of letters, digits, '.', '_' and '-'. Next: name it otherwise")
     for path in filter(None, (export.path, export.disk_mount)):
-        if not re.fullmatch(r"(/[A-Za-z0-9._@+-]+)+", path) or "/../" in f"{path}/":
+        if not declarable(path, "@+"):
             raise ValueError(f"{what}: found path {path!r}; wanted an absolute path without spaces. Next: choose another")
     if not export.clients:
         raise ValueError(f"{what}: found no clients; wanted those that may use it by address. Next: name them in clients")

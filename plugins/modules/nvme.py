@@ -118,6 +118,7 @@ from typing import Any
 from ansible_collections.bedplate.metal.plugins.module_utils.ansible_component import LOCK_TIMEOUT_OPTION, run_component
 from ansible_collections.bedplate.metal.plugins.module_utils.nvme import Nvme
 from ansible_collections.bedplate.metal.plugins.module_utils.nvme_volumes import LAYOUTS, LEAST_DISKS, NvmeDesired, Volume
+from ansible_collections.bedplate.metal.plugins.module_utils.paths import declarable
 
 ARGUMENT_SPEC: dict[str, Any] = {
     "volumes": {
@@ -161,7 +162,7 @@ def _check(volume: Volume, taken: set[str]) -> None:
     what = f"volume {volume.name}"
     if not re.fullmatch(r"[a-z][a-z0-9-]{0,19}", volume.name):
         raise ValueError(f"{what}: wanted a name of lower-case letters, digits and hyphens, 20 at most. Next: name it otherwise")
-    if not re.fullmatch(r"(/[A-Za-z0-9._-]+)+", volume.mount) or "/../" in f"{volume.mount}/":
+    if not declarable(volume.mount):
         raise ValueError(f"{what}: found mount {volume.mount!r}; wanted an absolute path without spaces. Next: choose another")
     if not (volume.serials or volume.min_size_bytes or volume.model):
         raise ValueError(f"{what}: found neither serials nor a rule; wanted one of them. Next: name its disks")

@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ansible_collections.bedplate.metal.plugins.plugin_utils import measurements
+
 FIRST_PORT = 18515
 """perftest's own default port."""
 FLOOR_PERCENT = {"infiniband": 90, "roce": 85}
@@ -116,9 +118,7 @@ def _unmeasured(host: str, peer: str, rail: str, reason: str) -> dict[str, Any]:
 def table(results: Sequence[Mapping[str, Any]]) -> list[str]:
     """Return the results as lines for a terminal."""
     header = ("from", "to", "card", "device", "Gb/s", "at least", "MTU", "result")
-    rows = [header, *(_row(result) for result in results)]
-    widths = [max(len(row[column]) for row in rows) for column in range(len(header))]
-    return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+    return measurements.table(header, (_row(result) for result in results))
 
 
 def _row(result: Mapping[str, Any]) -> tuple[str, ...]:

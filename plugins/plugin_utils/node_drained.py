@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ansible_collections.bedplate.metal.plugins.module_utils.errors import BedplateError
+from ansible_collections.bedplate.metal.plugins.module_utils.wording import listing
 from ansible_collections.bedplate.metal.plugins.plugin_utils.kube import Api, node_path
 
 SHOWN = 5
@@ -22,8 +23,7 @@ def require_drained(api: Api, name: str) -> None:
         raise BedplateError(f"node {name}: found it schedulable; wanted it cordoned and drained. Next: {step}")
     pods = work(api.get("/api/v1/pods", fieldSelector=f"spec.nodeName={name}")["items"])
     if pods:
-        shown = ", ".join(pods[:SHOWN]) + (f" and {len(pods) - SHOWN} more" if len(pods) > SHOWN else "")
-        raise BedplateError(f"node {name}: found pods on it ({shown}); wanted it drained. Next: {step}")
+        raise BedplateError(f"node {name}: found pods on it ({listing(pods, SHOWN)}); wanted it drained. Next: {step}")
 
 
 def work(pods: Sequence[Mapping[str, Any]]) -> list[str]:

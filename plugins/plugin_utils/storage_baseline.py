@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from ansible_collections.bedplate.metal.plugins.plugin_utils import measurements
 from ansible_collections.bedplate.metal.plugins.plugin_utils.kube import Api, node_path
 
 ANNOTATION = "bedplate.dev/storage-baseline"
@@ -107,9 +108,7 @@ def amount(value: float | None, unit: str) -> str:
 def table(rows: Sequence[Row]) -> list[str]:
     """Return the rows as lines for a terminal."""
     header = ("host", "place", "check", "found", "at least", "result")
-    cells = [header, *(_cells(row) for row in rows)]
-    widths = [max(len(row[column]) for row in cells) for column in range(len(header))]
-    return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in cells]
+    return measurements.table(header, (_cells(row) for row in rows))
 
 
 def _cells(row: Row) -> tuple[str, ...]:

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from ansible_collections.bedplate.metal.plugins.module_utils.hardware_pci import LEVELS
+from ansible_collections.bedplate.metal.plugins.module_utils.wording import listing
 
 from .judge_gpus import link_text, most_text
-from .row import listing, modules_text, size
+from .row import modules_text, size
 
 WAYS = {
     "PIX": "at most one PCIe switch",

@@ -8,11 +8,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from ansible_collections.bedplate.metal.plugins.module_utils.nvme_volumes import LEAST_DISKS
+from ansible_collections.bedplate.metal.plugins.module_utils.wording import listing
 from ansible_collections.bedplate.metal.plugins.plugin_utils.site.kubelet_config import quantity_bytes
 
 from .judge_gpus import judge_gpus
 from .judge_nics import judge_affinity, judge_nics
-from .row import DIFFERS, OK, Row, judged, listing, modules_text, size, unknown
+from .row import DIFFERS, OK, Row, judged, modules_text, size, unknown
 
 MEMORY_SHARE = 0.025
 """What firmware and kernel keep of the installed memory: 1.6 % for the kernel's own map of it (64 bytes for each page of 4096),

@@ -6,11 +6,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ansible_collections.bedplate.metal.plugins.module_utils.wording import listing
 from ansible_collections.bedplate.metal.plugins.plugin_utils.compatibility.table import load_table
 from ansible_collections.bedplate.metal.plugins.plugin_utils.site.gpu_machines import has_switches
 
 from .devices import load_devices
-from .row import DIFFERS, OK, UNKNOWN, Row, judged, listing, size, unknown
+from .row import DIFFERS, OK, UNKNOWN, Row, judged, size, unknown
 
 SMALLEST_BAR1 = 256 * 1024**2
 """The smallest window to memory that NVIDIA's data centre GPUs have (T4); the firmware assigned none where there is less."""

@@ -7,9 +7,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ansible_collections.bedplate.metal.plugins.module_utils.hardware_pci import LEVELS, NODE, SYS, nearest
+from ansible_collections.bedplate.metal.plugins.module_utils.wording import listing
 from ansible_collections.bedplate.metal.plugins.plugin_utils.site.model_fabric import RDMA_FABRICS
 
-from .row import DIFFERS, OK, Row, judged, listing, unknown
+from .row import DIFFERS, OK, Row, judged, unknown
 
 AFFINITY = "a card of the fabric near every GPU"
 ACS = "no redirection between GPUs and cards"

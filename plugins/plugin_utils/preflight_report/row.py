@@ -43,13 +43,6 @@ def worst(verdicts: Iterable[str]) -> str:
     return next((verdict for verdict in VERDICTS if verdict in found), OK)
 
 
-def listing(names: Iterable[str], most: int = 4) -> str:
-    """Return names for a message, the rest of many as a number."""
-    found = list(names)
-    rest = len(found) - most
-    return ", ".join(found) if rest <= 0 else f"{', '.join(found[:most])} and {rest} more"
-
-
 def size(count: float) -> str:
     """Return bytes in the binary unit that keeps the number below 1024, with two decimals where it needs them."""
     units = ["B", "KiB", "MiB", "GiB", "TiB"]

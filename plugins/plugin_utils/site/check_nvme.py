@@ -7,6 +7,7 @@ from itertools import combinations
 from typing import Any
 
 from ansible_collections.bedplate.metal.plugins.module_utils.nvme_volumes import LEAST_DISKS
+from ansible_collections.bedplate.metal.plugins.module_utils.paths import nested
 
 from .gather import Gathered, Pool, SiteHost
 from .kubelet_config import quantity_bytes
@@ -55,7 +56,7 @@ def check_nvme(found: Gathered) -> None:
 
 def _pool(found: Gathered, pool: Pool, volumes: dict[str, Volume]) -> None:
     for (name, first), (other, second) in combinations(volumes.items(), 2):
-        if f"{first.mount}/".startswith(f"{second.mount}/") or f"{second.mount}/".startswith(f"{first.mount}/"):
+        if nested(first.mount, second.mount):
             rule = f"lies in or over the mount point {first.mount} of {name}"
             found.problems.append(pool.problem(("nvme", other, "mount"), second.mount, rule))
         if _overlap(first.disks, second.disks):

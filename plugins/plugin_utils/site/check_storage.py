@@ -6,6 +6,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import combinations
 
+from ansible_collections.bedplate.metal.plugins.module_utils.paths import inside, nested
+
 from .derive_storage import addresses_of, own_address, pools_of, server_of, users_of
 from .gather import Gathered, SiteHost
 from .model_storage import NOT_USED_KINDS, Storage
@@ -56,7 +58,7 @@ def _server(found: Gathered, index: int, share: Storage) -> None:
         found.problems.append(host.problem("node_ip", "(missing)", rule))
     if of_the_system(str(share.path)):
         found.problem("storage", (index, "path"), share.path, OF_THE_SYSTEM)
-    if share.disk_mount is not None and not _inside(str(share.path), share.disk_mount):
+    if share.disk_mount is not None and not inside(str(share.path), share.disk_mount):
         found.problem("storage", (index, "disk_mount"), share.disk_mount, f"the path {share.path} does not lie there")
     _clients(found, index, share, host)
 
@@ -78,7 +80,7 @@ def _paths_of_servers(found: Gathered, entries: list[Storage]) -> None:
     """Refuse exports in one another: who is let into the outer reaches all of the inner (exports(5), no_subtree_check)."""
     served = [(i, s, str(s.path)) for i, s in enumerate(entries) if s.kind == "nfs" and s.path and server_of(found, s)]
     for (_index, first, path), (index, second, other) in combinations(served, 2):
-        if first.server == second.server and (_inside(path, other) or _inside(other, path)):
+        if first.server == second.server and nested(path, other):
             rule = f"lies in or over the path of {first.name} on {first.server}, whose clients would reach it too"
             found.problem("storage", (index, "path"), other, rule)
 
@@ -91,7 +93,7 @@ def _mounts(found: Gathered, entries: list[Storage]) -> None:
         for index, storage, path in _of_pool(found, entries, pool.name):
             for name, other, kind in seen:
                 same = storage.kind == "local" and kind == "volume" and path == other
-                if not same and (_inside(path, other) or _inside(other, path)):
+                if not same and nested(path, other):
                     key = "path" if storage.kind == "local" else "mount"
                     found.problem("storage", (index, key), path, f"lies in or over {other}, where {name} is mounted")
             seen.append((storage.name, path, storage.kind))
@@ -102,7 +104,3 @@ def _of_pool(found: Gathered, entries: list[Storage], pool: str) -> Iterator[tup
         path = storage.path if storage.kind == "local" else storage.mount
         if path is not None and pool in pools_of(found, storage):
             yield index, storage, path
-
-
-def _inside(path: str, other: str) -> bool:
-    return f"{path}/".startswith(f"{other}/")

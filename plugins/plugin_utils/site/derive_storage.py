@@ -87,11 +87,15 @@ class StorageDerivation:
     def __init__(self, found: Gathered, lock_timeout_seconds: int) -> None:
         """Take the site's data, and how long the roles wait for apt's locks."""
         self.found, self.lock = found, {"lock_timeout_seconds": lock_timeout_seconds}
+        self.used: dict[str, list[Storage]] = {}
+        for storage in found.sections.get("storage") or []:
+            for host in users_of(found, storage):
+                self.used.setdefault(host.name, []).append(storage)
 
     def host_roles(self, host: SiteHost) -> dict[str, dict[str, Any]]:
         """Return the options of both NFS roles, also without a share: what was there before is taken away then."""
         served = [share for share in shares(self.found) if server_of(self.found, share) is host]
-        used = [share for share in shares(self.found) if host in users_of(self.found, share)]
+        used = [storage for storage in self.used.get(host.name, []) if storage.kind == "nfs"]
         return {
             "nfs_server": {"shares": [self._export(share) for share in served], "threads": host.data.nfs_threads, **self.lock},
             "nfs_client": {"shares": [self._mount(share) for share in used], **self.lock},
@@ -135,7 +139,7 @@ class StorageDerivation:
 
     def places(self, host: SiteHost, spec: GpuPool | None) -> list[dict[str, Any]]:
         """Return the places that check_storage looks at on a host: local ones first, since files are staged onto the first."""
-        storage = [one for one in self.found.sections.get("storage") or [] if host in users_of(self.found, one)]
+        storage = self.used.get(host.name, [])
         local = {str(one.path): one.name for one in storage if one.kind == "local"}
         for name, volume in (spec.nvme if spec is not None else {}).items():
             if volume.mount not in NO_SCRATCH:

@@ -14,7 +14,7 @@ from ..hosts import sh
 from ..site import Run, Site
 from ..wait import wait_until
 from .machines import Metal, machine
-from .metal_site import NOBODY
+from .metal_site import NOBODY, POOL
 
 SERVER, CLIENT = "m1", "m2"
 PATH, MOUNT, LOCAL = "/srv/bedplate-data", "/bedplate-data", "/bedplate-local"
@@ -59,10 +59,9 @@ def site(metal: Metal, share: None, tmp_path_factory: pytest.TempPathFactory) ->
         "storage_servers": {"hosts": {SERVER: dict(metal.variables[SERVER])}},
         "gpu_nodes": {"children": {"train": {"hosts": {CLIENT: dict(metal.variables[CLIENT])}}}},
     }
-    spec = {"accelerator": "l4-24gb", "gpus_per_node": 1, "topology": "1gpu-pcie", "fabric": "ethernet", "workload": "dev"}
     files: dict[str, Any] = {
         "hosts.yml": {"all": {"children": children}},
-        "group_vars/train.yml": {"gpu_pool": {**spec, "exposure": "none"}},
+        "group_vars/train.yml": {"gpu_pool": POOL},
         "group_vars/all.yml": {
             "cluster": {"name": "metal", "kubernetes_version": "1.36.3", "endpoint": {"name": "api.metal.bedplate.test"}},
             "network": {"node_cidrs": ["10.87.0.0/24"], "pod_cidrs": ["10.244.0.0/16"], "service_cidrs": ["10.96.0.0/16"]},

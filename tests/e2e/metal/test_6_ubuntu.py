@@ -12,7 +12,7 @@ import pytest
 
 from ..hosts import lab
 from ..site import Run
-from .machines import Metal, checksum, sh
+from .machines import Metal, boot_id, checksum, sh
 
 pytestmark = pytest.mark.full
 MACHINE = "u1"
@@ -46,13 +46,9 @@ def applied(metal: Metal) -> Iterator[Applied]:
     """The machine is up and the roles and their reboot are behind it; it goes with the other machines."""
     found = json.loads(lab("metal", "up", "--json", MACHINE, seconds=1500).stdout)
     one = Metal(found, metal.directory)
-    before, data = boot_id(), checksum(MACHINE, DATA)
+    before, data = boot_id(MACHINE), checksum(MACHINE, DATA)
     run = one.play(MACHINE, ROLES, **SETTINGS).ok()
-    yield Applied(one, run, before, boot_id(), data)
-
-
-def boot_id() -> str:
-    return sh(MACHINE, "cat /proc/sys/kernel/random/boot_id").strip()
+    yield Applied(one, run, before, boot_id(MACHINE), data)
 
 
 def test_one_reboot_brings_its_settings_into_force(applied: Applied) -> None:
@@ -74,5 +70,5 @@ def test_the_volume_is_mounted_by_uuid_after_the_reboot(applied: Applied) -> Non
 
 def test_a_second_run_changes_nothing_and_reboots_nothing(applied: Applied) -> None:
     assert applied.again().ok().changes() == {}
-    assert boot_id() == applied.after
+    assert boot_id(MACHINE) == applied.after
     assert checksum(MACHINE, DATA) == applied.data
